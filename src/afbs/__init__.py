@@ -1,0 +1,1 @@
+"""afbs: semi-asynchronous federated learning that decides first and trains after."""

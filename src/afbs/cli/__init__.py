@@ -1,0 +1,1 @@
+"""The command line. Each file beside this one adds its commands."""

@@ -1,0 +1,1 @@
+"""Pure functions of numpy arrays and small values: no torch, no files, no clock."""

@@ -1,0 +1,96 @@
+"""Algorithm 2 of the AFBS paper: which buffered updates are worth aggregating.
+
+An update scores V / (τ+1)², with V its client's examples and τ its staleness. In each cluster the best-scoring
+update is the yardstick, and an update is inferior if it has both fewer examples and more staleness than that one.
+An inferior update still survives with probability score / highest score.
+
+The rule never empties a cluster, never drops the freshest update, and drops nothing where all volumes or all
+staleness values are equal: inferior is strict in both.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal, TypeAlias
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from afbs.types import UserError
+
+Survival: TypeAlias = Literal["buffer", "cluster", "none"]
+"""Over which updates the survival probability is normalised: the whole buffer (as in the paper), the update's own
+cluster, or not at all (no inferior update survives)."""
+
+
+def gradient_select(
+    examples: ArrayLike,
+    staleness: ArrayLike,
+    clusters: ArrayLike | None = None,
+    *,
+    survival: Survival = "buffer",
+    rng: np.random.Generator | None = None,
+) -> NDArray[np.bool_]:
+    """Which updates to keep, as a boolean array in the order of the arguments (the order of arrival).
+
+    >>> gradient_select([100, 40, 30, 39], [3, 1, 2, 0], survival="none").tolist()
+    [True, True, False, True]
+    """
+    volumes = _whole_numbers("examples", examples, least=1)
+    ages = _whole_numbers("staleness", staleness, least=0)
+    groups = [0] * len(volumes) if clusters is None else _whole_numbers("clusters", clusters, least=None)
+    if not len(volumes) == len(ages) == len(groups):
+        lengths = f"{len(volumes)}, {len(ages)} and {len(groups)}"
+        raise UserError(f"`examples`, `staleness` and `clusters` must be equally long, got {lengths}.")
+    if survival not in ("buffer", "cluster", "none"):
+        raise UserError(f"`survival` must be 'buffer', 'cluster' or 'none', got {survival!r}.")
+    if survival != "none" and rng is None:
+        raise UserError(f"`rng` is needed: survival={survival!r} is a draw. Pass numpy.random.default_rng(seed).")
+    chances = [0.0] * len(volumes) if survival == "none" or rng is None else rng.random(len(volumes)).tolist()
+    return np.array(select(volumes, ages, groups, survival, chances), dtype=bool)
+
+
+def select(
+    examples: Sequence[int],
+    staleness: Sequence[int],
+    clusters: Sequence[int],
+    survival: Survival,
+    chances: Sequence[float],
+) -> list[bool]:
+    """The same on plain lists; `chances` has a number in [0, 1) for every update, whether it is needed or not.
+
+    A buffer has some ten entries, for which lists of ints are several times faster than arrays and compare exactly.
+    """
+    best: dict[int, int] = {}
+    for i, cluster in enumerate(clusters):
+        leader = best.get(cluster)
+        if leader is None or _beats(examples[i], staleness[i], examples[leader], staleness[leader]):
+            best[cluster] = i
+    keep = [
+        examples[i] >= examples[best[cluster]] or staleness[i] <= staleness[best[cluster]]
+        for i, cluster in enumerate(clusters)
+    ]
+    if survival == "none" or all(keep):
+        return keep
+    score = [volume / (age + 1) ** 2 for volume, age in zip(examples, staleness, strict=True)]
+    highest = max(score)
+    for i, cluster in enumerate(clusters):
+        if not keep[i]:
+            keep[i] = chances[i] * (highest if survival == "buffer" else score[best[cluster]]) < score[i]
+    return keep
+
+
+def _beats(examples: int, staleness: int, other_examples: int, other_staleness: int) -> bool:
+    """Whether the first scores higher; a tie goes to the fresher one, then to the one that came first."""
+    mine = examples * (other_staleness + 1) ** 2
+    other = other_examples * (staleness + 1) ** 2
+    return mine > other or (mine == other and staleness < other_staleness)
+
+
+def _whole_numbers(name: str, values: ArrayLike, least: int | None) -> list[int]:
+    array = np.asarray(values)
+    if array.ndim != 1 or (array.size and not np.all(array == np.floor(array))):
+        raise UserError(f"`{name}` must be one row of whole numbers.")
+    if least is not None and array.size and array.min() < least:
+        raise UserError(f"`{name}` must be at least {least}, got {array.min()}.")
+    return [int(value) for value in array]

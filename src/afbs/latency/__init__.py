@@ -1,0 +1,1 @@
+"""One model of durations or of availability a file."""

@@ -1,0 +1,1 @@
+"""One way of spreading samples over clients a file."""

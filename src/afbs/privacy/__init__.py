@@ -1,0 +1,1 @@
+"""One way for the server to learn which clients are alike a file."""

@@ -1,0 +1,66 @@
+"""Virtual time: a heap of what will happen.
+
+Events are ordered by (time, kind, number): at one instant deliveries come first, in the order in which their
+orders were sent, then failures, then returning clients. `receive` hands over a whole instant.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from heapq import heappop, heappush
+from typing import final
+
+from afbs.interfaces import Availability, Latency, Transport
+from afbs.seeds import Key
+from afbs.types import ClientId, ClientInfo, Instant, Order, UserError
+
+_DELIVERED, _FAILED, _RETURNED = range(3)
+
+
+@final
+class Simulated(Transport):
+    """Clients that take as long as `latency` says and come and go as `availability` says."""
+
+    def __init__(self, clients: Sequence[ClientInfo], latency: Latency, availability: Availability, seed: int):
+        self._clients: Mapping[ClientId, ClientInfo] = {client.id: client for client in clients}
+        self._latency = latency
+        self._availability = availability
+        self._latency_key = Key.root(seed, "latency")
+        self._availability_key = Key.root(seed, "availability")
+        self._heap: list[tuple[float, int, int, Order | ClientId]] = []
+        self._now = 0.0
+
+    def send(self, order: Order) -> None:
+        client = self._clients[order.client]
+        path = (order.client,) if self._latency.per == "client" else (order.client, order.occurrence)
+        duration = self._latency.duration(client, order.time, Key(self._latency_key.digest, path))
+        if not duration > 0:
+            raise UserError(f"`latency` gave client {client.id} a duration of {duration} s; it must be above 0.")
+        finish = order.time + duration
+        key = Key(self._availability_key.digest, (order.client, order.occurrence))
+        lost = self._availability.vanishes(client, order.time, finish, key)
+        if lost is None:
+            heappush(self._heap, (finish, _DELIVERED, order.sequence, order))
+        else:
+            heappush(self._heap, (lost, _FAILED, order.sequence, order))
+
+    def reachable(self, client: ClientId) -> bool:
+        key = Key(self._availability_key.digest, (client,))
+        back = self._availability.back(self._clients[client], self._now, key)
+        if back <= self._now:
+            return True
+        if back < math.inf:
+            heappush(self._heap, (back, _RETURNED, client, client))
+        return False
+
+    def receive(self) -> Instant | None:
+        heap = self._heap
+        if not heap:
+            return None
+        found: tuple[list[Order], list[Order], list[ClientId]] = ([], [], [])
+        time = self._now = heap[0][0]
+        while heap and heap[0][0] == time:
+            _, kind, _, what = heappop(heap)
+            found[kind].append(what)  # type: ignore[arg-type]
+        return Instant(time, *found)

@@ -1,0 +1,186 @@
+"""The values that travel between the parts. They hold facts and decide nothing.
+
+`Order` and `Update` are named tuples because a long plan makes tens of millions of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+ClientId: TypeAlias = int
+Vector: TypeAlias = NDArray[np.float32]
+"""One whole model, flat."""
+Matrix: TypeAlias = NDArray[np.float32]
+"""One row an update."""
+Memory: TypeAlias = dict[str, Vector]
+"""What an algorithm's server keeps between two steps besides the model; named, so that a checkpoint can hold it."""
+
+
+class UserError(Exception):
+    """Something the user wrote is wrong. The message says where, what, and what would do."""
+
+
+@dataclass(frozen=True, slots=True)
+class ClientInfo:
+    """What the server knows of a client. Not its labels: `cluster` is all that their sketch leaves behind."""
+
+    id: ClientId
+    examples: int
+    cluster: int = 0
+
+
+class Order(NamedTuple):
+    """Train this client from this version. `occurrence` counts the client's own orders, `sequence` all orders."""
+
+    client: ClientId
+    version: int
+    occurrence: int
+    sequence: int
+    time: float
+
+
+class Update(NamedTuple):
+    """A finished order, as metadata. `version` is the server's when it arrived, `sequence` counts arrivals."""
+
+    order: Order
+    version: int
+    examples: int
+    sequence: int
+    content: Callable[[Order], Vector] | None = None
+
+    @property
+    def client(self) -> ClientId:
+        return self.order.client
+
+    @property
+    def base_version(self) -> int:
+        return self.order.version
+
+    @property
+    def staleness(self) -> int:
+        return self.version - self.order.version
+
+    def vector(self) -> Vector:
+        """The update itself. Asking makes it exist: the plan stops running ahead until it has been trained."""
+        if self.content is None:
+            raise UserError("This update has no content yet: it was planned by metadata alone.")
+        return self.content(self.order)
+
+
+class Step(NamedTuple):
+    """One change of the model: what counted, with which weight, what did not, and why."""
+
+    used: tuple[Update, ...]
+    dropped: tuple[Update, ...] = ()
+    notes: Mapping[str, Any] = {}
+    weights: tuple[float, ...] = ()
+
+
+class Dispatched(NamedTuple):
+    time: float
+    order: Order
+
+
+class Arrived(NamedTuple):
+    time: float
+    update: Update
+
+
+class Lost(NamedTuple):
+    time: float
+    order: Order
+
+
+class Decided(NamedTuple):
+    """`step` turns version `version - 1` into `version`."""
+
+    time: float
+    version: int
+    step: Step
+
+
+class Stopped(NamedTuple):
+    time: float
+    reason: str
+
+
+Event: TypeAlias = Dispatched | Arrived | Lost | Decided | Stopped
+
+
+class Instant(NamedTuple):
+    """What a transport reports at once. Everything in it happened at `time`, in this order."""
+
+    time: float
+    delivered: Sequence[Order] = ()
+    failed: Sequence[Order] = ()
+    returned: Sequence[ClientId] = ()
+    joined: Sequence[ClientInfo] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """One order turned into work: all that a worker must know to train it."""
+
+    client: ClientId
+    occurrence: int
+    lr: float
+
+
+class Trained(NamedTuple):
+    """A job is done and its vector is where it was asked for."""
+
+    task: int
+    finite: bool
+    steps: int
+    samples: int
+    seconds: float
+
+
+class Evaluated(NamedTuple):
+    """One part of the test set is done: `confusion[true, predicted]` and the sum of the losses."""
+
+    task: int
+    confusion: NDArray[np.int64]
+    loss: float
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Dataset:
+    """Samples and labels, usually memory-mapped, as they are stored: images as uint8 (N, channels, height, width).
+
+    A model is given `(x / 255 - shift) / scale` where x is uint8 (one shift and scale a channel), `(x - shift) / scale`
+    where x is floating, and x itself, as int64, where x holds token ids below `tokens` (0 is padding).
+    `owners` says whose sample each training sample is, where the data knows (natural clients).
+    """
+
+    train_x: NDArray[Any]
+    train_y: NDArray[np.int64]
+    test_x: NDArray[Any]
+    test_y: NDArray[np.int64]
+    classes: int
+    shift: tuple[float, ...] = (0.0,)
+    scale: tuple[float, ...] = (1.0,)
+    tokens: int = 0
+    owners: NDArray[np.int64] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Split:
+    """Who has what: for each client the indices of its training samples."""
+
+    indices: Sequence[NDArray[np.int64]]
+    notes: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Grouping:
+    """Which clients are alike, as far as a label mechanism let the server see."""
+
+    cluster_of: Mapping[ClientId, int]
+    notes: Mapping[str, Any] = field(default_factory=dict)
