@@ -79,10 +79,13 @@ class Plain(LocalRule):
 class Algorithm(ABC, Generic[S]):
     """A frozen dataclass of hyper-parameters. Subclass it once, finally; share code through functions in `core`."""
 
-    ships: ClassVar[Literal["delta", "end"]] = "delta"
-    """What a client sends and `apply` is given: `delta` (start minus end) or the trained model itself."""
     holds: ClassVar[bool] = True
     """Whether a client waits, once its update has arrived, for the step that uses or drops it."""
+
+    @property
+    def ships(self) -> Literal["delta", "end"]:
+        """What a client sends and `apply` is given: `delta` (start minus end) or the trained model itself."""
+        return "delta"
 
     @property
     def local(self) -> LocalRule:
@@ -125,7 +128,7 @@ class Algorithm(ABC, Generic[S]):
 
     def weigh(self, used: Sequence[Update]) -> tuple[float, ...]:
         """The weight of each used update. Asked again without those whose vector turns out not finite."""
-        return (1.0 / len(used),) * len(used)
+        return tuple(1.0 / len(used) for _ in used)
 
     # compute: vectors only
 
@@ -135,7 +138,10 @@ class Algorithm(ABC, Generic[S]):
 
     @abstractmethod
     def apply(self, memory: Memory, params: Vector, step: Step, vectors: Matrix) -> tuple[Memory, Vector]:
-        """The next model. `vectors` has a row for each of `step.used`; it is only lent: copy what is to be kept."""
+        """The next model. `vectors` has a row for each of `step.used`, at least one, and is only lent: copy what stays.
+
+        If not one vector of a step is finite, there is nothing to apply: the model and the memory stay as they are.
+        """
 
     def memory_bytes(self, parameters: int, clients: int) -> int:
         """How much memory the vectors that `begin` and `apply` keep will need at most."""
@@ -241,4 +247,4 @@ class LabelMechanism(ABC):
 
     @abstractmethod
     def group(self, counts: Mapping[ClientId, NDArray[np.int64]], key: Key) -> Grouping:
-        """`counts` are the clients' label counts. An implementation says in its docstring what of them leaves a client."""
+        """`counts` are the clients' label counts. Its docstring says what of them leaves a client."""

@@ -65,8 +65,8 @@ class Update(NamedTuple):
     def staleness(self) -> int:
         return self.version - self.order.version
 
-    def vector(self) -> Vector:
-        """The update itself. Asking makes it exist: the plan stops running ahead until it has been trained."""
+    def delta(self) -> Vector:
+        """The update itself, start minus end. Asking makes it exist: the plan stops here until it has been trained."""
         if self.content is None:
             raise UserError("This update has no content yet: it was planned by metadata alone.")
         return self.content(self.order)
