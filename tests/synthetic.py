@@ -1,0 +1,220 @@
+"""Run folders without training: a real plan of a real algorithm, with a made-up accuracy curve."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import tomli_w
+
+from afbs import registry
+from afbs.engine.plan import plan
+from afbs.latency.always import Always
+from afbs.latency.uniform import Uniform
+from afbs.seeds import Key
+from afbs.transports.simulated import Simulated
+from afbs.types import Arrived, ClientInfo, Decided, Dispatched, Lost, Stopped, Update
+
+CLASSES = 10
+
+
+def write_run(
+    folder: Path,
+    algorithm: str = "afbs",
+    *,
+    seed: int = 1,
+    clients: int = 60,
+    in_flight: int = 12,
+    horizon: float = 200_000.0,
+    clusters: int = 3,
+    evaluations: int = 40,
+    ceiling: float = 0.8,
+    target: float = 0.5,
+    labels: bool = True,
+    name: str | None = None,
+    ended: bool = True,
+    config: dict[str, Any] | None = None,
+    settings: dict[str, Any] | None = None,
+) -> Path:
+    """Accuracy follows 1 - exp(-progress), with progress the sum of the steps' weights: more weight, sooner up."""
+    folder.mkdir(parents=True)
+    rng = np.random.default_rng(seed)
+    examples = np.maximum(1, rng.lognormal(4.0, 1.0, clients).astype(int))
+    infos = [ClientInfo(i, int(examples[i]), i % clusters) for i in range(clients)]
+    latency = Uniform()
+    part = registry.find("algorithm", algorithm)(**(settings or {}))
+    transport = Simulated(infos, latency, Always(), seed)
+    (folder / "config.toml").write_text(
+        tomli_w.dumps(
+            {
+                "run": {"name": name or algorithm, "seed": seed, "horizon": horizon, "in_flight": in_flight},
+                "data": {"name": "synthetic"},
+                "algorithm": {"name": algorithm, **(settings or {})},
+                "evaluation": {"target": target},
+                **(config or {}),
+            }
+        )
+    )
+    durations = [latency.duration(info, 0.0, Key.root(seed, "latency").child(info.id)) for info in infos]
+    meta: dict[str, Any] = {
+        "schema": 1,
+        "name": name or algorithm,
+        "seed": seed,
+        "created": "2026-01-02T03:04:05+00:00",
+        "versions": {"afbs": "0.1.0", "torch": "2.13.0"},
+        "machine": {"cpus": 2},
+        "git": None,
+        "parameters": 61_706,
+        "horizon": horizon,
+        "classes": CLASSES,
+        "algorithm": algorithm,
+        "clients": {
+            "id": list(range(clients)),
+            "examples": examples.tolist(),
+            "cluster": [info.cluster for info in infos],
+            "latency": durations,
+        },
+        "partition": {},
+        "clusters": {"mechanism": "sketch", "released": "a projection of label shares"},
+    }
+    if labels:
+        meta["labels"] = [_label_counts(info, rng) for info in infos]
+    (folder / "meta.json").write_text(json.dumps(meta))
+
+    written = _Writer(folder, evaluations, horizon, ceiling, rng)
+    for event in plan(part, infos, transport, in_flight=in_flight, horizon=horizon, seed=seed):
+        written.add(event)
+    written.close(ended, target)
+    return folder
+
+
+class _Writer:
+    def __init__(self, folder: Path, evaluations: int, horizon: float, ceiling: float, rng: np.random.Generator):
+        self.folder = folder
+        self.file = (folder / "events.jsonl").open("w")
+        self.grid = list(np.linspace(0, horizon, evaluations))
+        self.horizon, self.ceiling, self.rng = horizon, ceiling, rng
+        self.version = 0
+        self.progress = 0.0
+        self.accuracies: list[tuple[float, float]] = []
+        self.counts = {"arrived": 0, "used": 0, "dropped": 0, "rejected": 0, "lost": 0}
+        self.samples = 0
+        self.time = 0.0
+
+    def add(self, event: Any) -> None:
+        while self.grid and event.time > self.grid[0]:
+            self._evaluate(self.grid.pop(0))
+        self.time = event.time
+        if isinstance(event, Dispatched):
+            order = event.order
+            self._write("dispatch", event.time, client=order.client, version=order.version, sequence=order.sequence)
+        elif isinstance(event, Arrived):
+            update = event.update
+            self.counts["arrived"] += 1
+            self._write(
+                "arrival",
+                event.time,
+                client=update.client,
+                base_version=update.base_version,
+                version=update.version,
+                examples=update.examples,
+                order=update.order.sequence,
+            )
+        elif isinstance(event, Lost):
+            self.counts["lost"] += 1
+            self._write("lost", event.time, client=event.order.client, order=event.order.sequence)
+        elif isinstance(event, Decided):
+            step = event.step
+            self.version = event.version
+            self.progress += sum(step.weights)
+            self.counts["used"] += len(step.used)
+            self.counts["dropped"] += len(step.dropped)
+            self.samples += sum(update.examples for update in step.used)
+            self._write(
+                "step",
+                event.time,
+                version=event.version,
+                used={**_columns(step.used), "weight": list(step.weights)},
+                dropped=_columns(step.dropped),
+                rejected=[],
+                notes=dict(step.notes),
+                wall=self.time / 1000,
+            )
+        elif isinstance(event, Stopped):
+            while self.grid:
+                self._evaluate(self.grid.pop(0))
+            self.reason = event.reason
+
+    def close(self, ended: bool, target: float) -> None:
+        if not ended:
+            self.file.write('{"event": "dispatch", "time": 1.0, "cli')
+            self.file.close()
+            return
+        self.file.write(json.dumps({"event": "end", "reason": self.reason, "time": self.time, "wall": self.time / 1e3}))
+        self.file.write("\n")
+        self.file.close()
+        reached = [time for time, accuracy in self.accuracies if accuracy >= target]
+        result = {
+            "best_accuracy": max(accuracy for _, accuracy in self.accuracies),
+            "final_accuracy": self.accuracies[-1][1],
+            "target": target,
+            "time_to_target": reached[0] if reached else None,
+            "versions": self.version,
+            "virtual_seconds": self.time,
+            "updates": self.counts,
+            "jobs": {
+                "trained": self.counts["used"],
+                "skipped": self.counts["dropped"],
+                "samples": self.samples * 5,
+                "steps": self.samples * 5 // 64,
+            },
+            "evaluations": len(self.accuracies),
+            "upload_bytes": self.counts["used"] * 61_706 * 4,
+            "skipped_upload_bytes": self.counts["dropped"] * 61_706 * 4,
+            "wall": {"total": self.time / 1000, "train": self.time / 1200, "evaluate": 1.0, "plan": 0.5},
+            "sha256": "0" * 64,
+        }
+        (self.folder / "result.json").write_text(json.dumps(result))
+
+    def _evaluate(self, time: float) -> None:
+        rise = 1 - math.exp(-self.progress / 15)
+        accuracy = min(1.0, max(0.0, 0.1 + (self.ceiling - 0.1) * rise + 0.01 * self.rng.standard_normal()))
+        per_class = np.clip(accuracy + 0.1 * self.rng.standard_normal(CLASSES), 0, 1)
+        self.accuracies.append((time, accuracy))
+        fields: dict[str, Any] = {}
+        if not self.grid:
+            right = np.round(per_class * 100).astype(int)
+            confusion = np.outer(100 - right, np.ones(CLASSES)).astype(int) // (CLASSES - 1)
+            np.fill_diagonal(confusion, right)
+            fields["confusion"] = confusion.tolist()
+        self._write(
+            "eval",
+            time,
+            version=self.version,
+            accuracy=accuracy,
+            loss=2.3 * (1 - accuracy),
+            per_class=per_class.tolist(),
+            wall=time / 1000,
+            **fields,
+        )
+
+    def _write(self, kind: str, time: float, **fields: Any) -> None:
+        self.file.write(json.dumps({"event": kind, "time": time, **fields}) + "\n")
+
+
+def _columns(updates: Sequence[Update]) -> dict[str, list[int]]:
+    return {
+        "client": [update.client for update in updates],
+        "staleness": [update.staleness for update in updates],
+        "examples": [update.examples for update in updates],
+        "order": [update.order.sequence for update in updates],
+    }
+
+
+def _label_counts(info: ClientInfo, rng: np.random.Generator) -> list[int]:
+    shares = np.where(np.arange(CLASSES) % 3 == info.cluster % 3, 1.0, 0.08)
+    return [int(count) for count in rng.multinomial(info.examples, shares / shares.sum())]
