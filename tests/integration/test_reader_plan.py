@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from tests.synthetic import write_run
 
 from afbs.record import reader
+from synthetic import write_run
 
 
 @pytest.mark.parametrize("algorithm", ["afbs", "fedbuff", "fedavg"])

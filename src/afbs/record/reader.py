@@ -351,7 +351,7 @@ class Log:
             used=used,
             dropped=dropped,
             rejected=rejected,
-            scale=np.bincount(step[known], weight[known], len(rows)),
+            scale=np.bincount(step[known], weight[known], len(rows)).astype(np.float64),
             notes=tuple(row.notes for row in rows),
         )
         flat = {name: np.array(column, np.int64)[pick] for name, column in self._flat.items()}
