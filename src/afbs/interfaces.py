@@ -246,5 +246,8 @@ class LabelMechanism(ABC):
     """How the server learns which clients have alike labels, and what it learns besides."""
 
     @abstractmethod
-    def group(self, counts: Mapping[ClientId, NDArray[np.int64]], key: Key) -> Grouping:
-        """`counts` are the clients' label counts. Its docstring says what of them leaves a client."""
+    def group(self, counts: Mapping[ClientId, NDArray[np.int64]], key: Key, most: int = 10) -> Grouping:
+        """`counts` are the clients' label counts; the mechanism's file says what of them leaves a client.
+
+        `most` bounds the number of clusters where it is to be chosen: half the buffer, or nothing would be dropped.
+        """

@@ -184,3 +184,5 @@ class Grouping:
 
     cluster_of: Mapping[ClientId, int]
     notes: Mapping[str, Any] = field(default_factory=dict)
+    centroids: NDArray[np.float64] | None = field(default=None, compare=False)
+    """The means of the clusters, in the mechanism's own space; late clients go to the nearest."""
