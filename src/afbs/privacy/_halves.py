@@ -1,0 +1,91 @@
+"""The two halves of a label mechanism, and how they talk.
+
+The server's half is a generator: it yields a question for each client and is sent the answers; it returns the
+`Grouping`. The client's half answers questions; its label counts stay inside it. Whatever carries the messages, a
+function call or a network, the halves are the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Mapping
+from typing import Any, Protocol, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from afbs.types import ClientId, Grouping, UserError
+
+Message: TypeAlias = Mapping[str, NDArray[Any]]
+"""Named arrays and nothing else."""
+
+
+class RefusedError(Exception):
+    """A client will not answer, or its answer cannot be true. The text is the recorded reason; it quotes no data."""
+
+
+Answer: TypeAlias = Message | RefusedError
+Talk: TypeAlias = Generator[Mapping[ClientId, Message], Mapping[ClientId, Answer], Grouping]
+"""Yields questions, is sent answers. Whoever is missing among the answers did not answer in time."""
+
+Counts: TypeAlias = Mapping[ClientId, NDArray[Any]]
+
+
+class LabelClient(Protocol):
+    def answer(self, question: Message) -> Message:
+        """Raises `RefusedError` rather than give away more than was agreed."""
+
+
+def converse(talk: Talk, clients: Mapping[ClientId, LabelClient]) -> Grouping:
+    """Both halves in one process."""
+    try:
+        questions = next(talk)
+        while True:
+            questions = talk.send({client: _answer(clients[client], text) for client, text in questions.items()})
+    except StopIteration as end:
+        grouping: Grouping = end.value
+        return grouping
+
+
+def checked_counts(counts: NDArray[Any]) -> NDArray[np.int64]:
+    """A client's own counts, if they are counts."""
+    row = np.asarray(counts)
+    if row.ndim != 1 or row.size == 0:
+        raise RefusedError("label counts are not one row of numbers")
+    if not np.all(np.isfinite(row)):
+        raise RefusedError("label counts are not finite")
+    if np.any(row < 0):
+        raise RefusedError("label counts are negative")
+    if np.any(row != np.floor(row)) or row.sum() > 2.0**53:
+        raise RefusedError("label counts are not whole numbers of a believable size")
+    if row.sum() == 0:
+        raise RefusedError("has no samples")
+    return row.astype(np.int64)
+
+
+def examples_of(counts: Counts) -> dict[ClientId, int]:
+    """What the server knows of each simulated client's size; 0 where its counts are no counts."""
+    found = {}
+    for client, row in counts.items():
+        try:
+            found[client] = int(checked_counts(row).sum())
+        except RefusedError:
+            found[client] = 0
+    return found
+
+
+def classes_of(counts: Counts) -> int:
+    """How many labels there are: what most clients say."""
+    lengths, votes = np.unique([np.size(row) for row in counts.values()], return_counts=True)
+    return int(lengths[np.argmax(votes)])
+
+
+def check_number(number: int, clients: int) -> None:
+    if number > clients:
+        raise UserError(f"`clusters.number` must not be above the number of clients ({clients}), got {number}.")
+
+
+def _answer(client: LabelClient, question: Message) -> Answer:
+    try:
+        return client.answer(question)
+    except RefusedError as refusal:
+        return refusal

@@ -1,0 +1,159 @@
+"""Mechanisms in which a client sends one sketch and the server runs K-means on the sketches."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from afbs.core.clustering import choose, kmeans, nearest, renamed
+from afbs.interfaces import LabelMechanism
+from afbs.privacy._halves import (
+    Answer,
+    Counts,
+    Message,
+    RefusedError,
+    Talk,
+    check_number,
+    checked_counts,
+    classes_of,
+    converse,
+    examples_of,
+)
+from afbs.privacy._keys import Secrets, simulated
+from afbs.seeds import Key
+from afbs.types import ClientId, Grouping
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class SketchClient:
+    """The client's half: answers with its sketch."""
+
+    mechanism: Sketched
+    counts: NDArray[Any]
+    secrets: Secrets
+
+    def answer(self, question: Message) -> Message:
+        release = int(question["release"])
+        return {"sketch": self.mechanism.sketch(checked_counts(self.counts), self.secrets, release)}
+
+
+class Sketched(LabelMechanism):
+    """`sketch` runs on the client, `point` on the server; what passes between them is all the server ever sees."""
+
+    number: int
+
+    @abstractmethod
+    def sketch(self, counts: NDArray[np.int64], secrets: Secrets, release: int) -> Array:
+        """What leaves the client."""
+
+    @abstractmethod
+    def point(self, sketch: Array, examples: int, classes: int) -> Array:
+        """A sketch as a point to cluster; raises `RefusedError` if no honest client could have sent it."""
+
+    @abstractmethod
+    def released(self, classes: int) -> dict[str, Any]:
+        """What the server learns, for the record."""
+
+    def shared_secret(self) -> bytes | None:
+        return None
+
+    def client(self, counts: NDArray[Any], secrets: Secrets) -> SketchClient:
+        return SketchClient(self, counts, secrets)
+
+    def found(
+        self, examples: Mapping[ClientId, int], classes: int, key: Key, most: int, before: Grouping | None = None
+    ) -> Talk:
+        """Ask everyone, cluster whoever gave a believable answer; the others share the cluster after the last.
+
+        With `before` this is a re-clustering: one more release, and clusters keep the ids of those they lie closest to.
+        """
+        release = 0 if before is None else int(before.notes["releases"])
+        points, refused = self._points((yield self._questions(examples, release)), examples, classes)
+        clients = sorted(points)
+        check_number(self.number, len(clients))
+        rows = np.array([points[client] for client in clients])
+        seed = key.integer()
+        number = self.number or choose(rows, most, seed)
+        clustered = kmeans(rows, number, seed)
+        if before is not None and before.centroids is not None:
+            clustered = renamed(clustered, before.centroids)
+        cluster_of = dict(zip(clients, clustered.labels.tolist(), strict=True))
+        return self._grouping(cluster_of, refused, clustered.centroids, classes, release + 1)
+
+    def admit(self, grouping: Grouping, examples: Mapping[ClientId, int], classes: int) -> Talk:
+        """Late clients go to the nearest centroid. Nobody else's cluster changes."""
+        points, refused = self._points((yield self._questions(examples, 0)), examples, classes)
+        assert grouping.centroids is not None
+        cluster_of = {client: nearest(grouping.centroids, point) for client, point in points.items()}
+        known = {client: cluster for client, cluster in grouping.cluster_of.items() if client not in examples}
+        unknown = {client: why for client, why in grouping.notes["refused"].items() if client not in examples}
+        for client in unknown:
+            del known[client]
+        return self._grouping(
+            {**known, **cluster_of},
+            {**unknown, **refused},
+            grouping.centroids,
+            classes,
+            int(grouping.notes["releases"]),
+        )
+
+    def group(self, counts: Counts, key: Key, most: int = 10) -> Grouping:
+        shared = self.shared_secret()
+        clients = {client: self.client(row, simulated(key, client, shared)) for client, row in counts.items()}
+        check_number(self.number, len(clients))
+        return converse(self.found(examples_of(counts), classes_of(counts), key.child(2), most), clients)
+
+    @staticmethod
+    def _questions(examples: Mapping[ClientId, int], release: int) -> dict[ClientId, Message]:
+        return {client: {"release": np.array(release)} for client in examples}
+
+    def _points(
+        self, answers: Mapping[ClientId, Answer], examples: Mapping[ClientId, int], classes: int
+    ) -> tuple[dict[ClientId, Array], dict[ClientId, str]]:
+        points, refused = {}, {}
+        for client in examples:
+            try:
+                points[client] = self._point(answers.get(client), examples[client], classes)
+            except RefusedError as refusal:
+                refused[client] = str(refusal)
+        return points, refused
+
+    def _point(self, answer: Answer | None, examples: int, classes: int) -> Array:
+        if answer is None:
+            raise RefusedError("did not answer")
+        if isinstance(answer, RefusedError):
+            raise answer
+        sketch = np.asarray(answer.get("sketch"))
+        if sketch.dtype.kind not in "iuf":
+            raise RefusedError("the sketch is not made of numbers")
+        if not np.all(np.isfinite(sketch)):
+            raise RefusedError("the sketch is not finite")
+        return self.point(sketch.astype(np.float64), examples, classes)
+
+    def _grouping(
+        self,
+        cluster_of: dict[ClientId, int],
+        refused: dict[ClientId, str],
+        centroids: Array,
+        classes: int,
+        releases: int,
+    ) -> Grouping:
+        unknown = len(centroids)
+        notes = {
+            "mechanism": type(self).__module__.rpartition(".")[2],
+            "number": len(centroids),
+            "chosen_by": "setting" if self.number else "silhouette",
+            "released": self.released(classes),
+            "releases": releases,
+            "refused": dict(refused),
+            "unknown_cluster": unknown if refused else None,
+        }
+        everyone = {**cluster_of, **dict.fromkeys(refused, unknown)}
+        return Grouping(dict(sorted(everyone.items())), notes, centroids)

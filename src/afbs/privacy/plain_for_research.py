@@ -1,0 +1,38 @@
+"""The label counts as they are, to compare the others with. Never with people's data."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated, Any, final
+
+import numpy as np
+from annotated_types import Ge
+from numpy.typing import NDArray
+
+from afbs.core.sketch import proportions
+from afbs.privacy._halves import RefusedError
+from afbs.privacy._keys import Secrets
+from afbs.privacy._sketched import Array, Sketched
+
+
+@final
+@dataclass(frozen=True)
+class PlainForResearch(Sketched):
+    """Clients send their exact label counts to the server. For research only: it hides nothing."""
+
+    number: Annotated[int, Ge(0)] = 1
+
+    def sketch(self, counts: NDArray[np.int64], secrets: Secrets, release: int) -> Array:
+        return counts.astype(np.float64)
+
+    def point(self, sketch: Array, examples: int, classes: int) -> Array:
+        if sketch.shape != (classes,):
+            raise RefusedError(f"the counts must be {classes} numbers, they have the shape {sketch.shape}")
+        if np.any(sketch < 0) or np.any(sketch != np.floor(sketch)):
+            raise RefusedError("the counts are not whole numbers of samples")
+        if sketch.sum() != examples or not examples:
+            raise RefusedError("the counts do not add up to the client's number of samples")
+        return proportions(sketch)
+
+    def released(self, classes: int) -> dict[str, Any]:
+        return {"what": "the exact label counts of each client", "protects": "nothing"}
