@@ -19,8 +19,8 @@ from typing import Annotated, Literal, NamedTuple, final
 from annotated_types import Ge, Gt
 
 from afbs.core.buffer import Buffer
-from afbs.core.selection import Survival, select
-from afbs.core.staleness import polynomial
+from afbs.core.selection import Survival, select, shuffled
+from afbs.core.staleness import Discount, discounted_mean
 from afbs.core.vectors import weighted_sum
 from afbs.interfaces import Algorithm
 from afbs.seeds import Key
@@ -41,7 +41,7 @@ class AFBS(Algorithm[State]):
     server_lr: Annotated[float, Gt(0)] = 1.0
     survival: Survival = "buffer"
     clustering: bool = True
-    staleness: Literal["freshest", "each", "none"] = "freshest"
+    staleness: Discount = "freshest"
     drop: Literal["inferior", "random"] = "inferior"
 
     @property
@@ -69,29 +69,22 @@ class AFBS(Algorithm[State]):
         return State(state.cluster_of), Step(state.buffer.updates()) if state.buffer.size else None
 
     def select(self, cluster_of: Mapping[ClientId, int], buffer: Sequence[Update], key: Key) -> Step:
-        rng = key.generator()
-        clusters = [cluster_of.get(update.client, 0) for update in buffer]
         keep = select(
             [update.examples for update in buffer],
-            [update.staleness for update in buffer],
-            clusters,
+            [update.version - update.order.version for update in buffer],
+            [cluster_of.get(update.client, 0) for update in buffer] if cluster_of else [0] * len(buffer),
             self.survival,
-            rng.random(len(buffer)).tolist(),
+            key.uniform,
         )
         if self.drop == "random":
-            keep = [keep[i] for i in rng.permutation(len(keep))]
+            keep = shuffled(keep, key.child(0))
         return Step(
-            used=tuple(update for update, kept in zip(buffer, keep, strict=True) if kept),
-            dropped=tuple(update for update, kept in zip(buffer, keep, strict=True) if not kept),
+            used=tuple([update for update, kept in zip(buffer, keep, strict=True) if kept]),
+            dropped=tuple([update for update, kept in zip(buffer, keep, strict=True) if not kept]),
         )
 
     def weigh(self, used: Sequence[Update]) -> tuple[float, ...]:
-        ages = [update.staleness for update in used]
-        if self.staleness == "freshest":
-            ages = [min(ages)] * len(ages)
-        elif self.staleness == "none":
-            ages = [0] * len(ages)
-        return tuple(polynomial(age) / len(ages) for age in ages)
+        return discounted_mean([update.staleness for update in used], self.staleness)
 
     def apply(self, memory: Memory, params: Vector, step: Step, vectors: Matrix) -> tuple[Memory, Vector]:
         return memory, params - self.server_lr * weighted_sum(step.weights, vectors)

@@ -12,12 +12,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Annotated, Literal, final
+from typing import Annotated, final
 
 from annotated_types import Ge, Gt
 
 from afbs.core.buffer import Buffer
-from afbs.core.staleness import polynomial
+from afbs.core.staleness import Discount, discounted_mean
 from afbs.core.vectors import weighted_sum
 from afbs.interfaces import Algorithm
 from afbs.seeds import Key
@@ -31,7 +31,7 @@ class FedBuff(Algorithm[Buffer]):
 
     buffer_size: Annotated[int, Ge(1)] = 10
     server_lr: Annotated[float, Gt(0)] = 1.0
-    staleness: Literal["each", "freshest", "none"] = "each"
+    staleness: Discount = "each"
 
     @property
     def quorum(self) -> int:
@@ -48,12 +48,7 @@ class FedBuff(Algorithm[Buffer]):
         return Buffer(), Step(state.updates()) if state.size else None
 
     def weigh(self, used: Sequence[Update]) -> tuple[float, ...]:
-        ages = [update.staleness for update in used]
-        if self.staleness == "freshest":
-            ages = [min(ages)] * len(ages)
-        elif self.staleness == "none":
-            ages = [0] * len(ages)
-        return tuple(polynomial(age) / len(ages) for age in ages)
+        return discounted_mean([update.staleness for update in used], self.staleness)
 
     def apply(self, memory: Memory, params: Vector, step: Step, vectors: Matrix) -> tuple[Memory, Vector]:
         return memory, params - self.server_lr * weighted_sum(step.weights, vectors)

@@ -10,12 +10,13 @@ staleness values are equal: inferior is strict in both.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from afbs.seeds import Key
 from afbs.types import UserError
 
 Survival: TypeAlias = Literal["buffer", "cluster", "none"]
@@ -46,8 +47,8 @@ def gradient_select(
         raise UserError(f"`survival` must be 'buffer', 'cluster' or 'none', got {survival!r}.")
     if survival != "none" and rng is None:
         raise UserError(f"`rng` is needed: survival={survival!r} is a draw. Pass numpy.random.default_rng(seed).")
-    chances = [0.0] * len(volumes) if survival == "none" or rng is None else rng.random(len(volumes)).tolist()
-    return np.array(select(volumes, ages, groups, survival, chances), dtype=bool)
+    chances = [0.0] * len(volumes) if rng is None else rng.random(len(volumes)).tolist()
+    return np.array(select(volumes, ages, groups, survival, chances.__getitem__), dtype=bool)
 
 
 def select(
@@ -55,9 +56,9 @@ def select(
     staleness: Sequence[int],
     clusters: Sequence[int],
     survival: Survival,
-    chances: Sequence[float],
+    chance: Callable[[int], float],
 ) -> list[bool]:
-    """The same on plain lists; `chances` has a number in [0, 1) for every update, whether it is needed or not.
+    """The same on plain lists; `chance(i)` is update i's own draw from [0, 1), whether others need theirs or not.
 
     A buffer has some ten entries, for which lists of ints are several times faster than arrays and compare exactly.
     """
@@ -76,8 +77,14 @@ def select(
     highest = max(score)
     for i, cluster in enumerate(clusters):
         if not keep[i]:
-            keep[i] = chances[i] * (highest if survival == "buffer" else score[best[cluster]]) < score[i]
+            keep[i] = chance(i) * (highest if survival == "buffer" else score[best[cluster]]) < score[i]
     return keep
+
+
+def shuffled(keep: Sequence[bool], key: Key) -> list[bool]:
+    """As many kept and dropped as in `keep`, but any of them: what selection is worth is what this loses."""
+    order = sorted(range(len(keep)), key=key.uniform)
+    return [keep[i] for i in order]
 
 
 def _beats(examples: int, staleness: int, other_examples: int, other_staleness: int) -> bool:

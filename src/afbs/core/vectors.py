@@ -10,6 +10,14 @@ from afbs.types import Matrix, Vector
 
 
 def weighted_sum(weights: Sequence[float], rows: Matrix) -> Vector:
-    """Σ weights[i] · rows[i], as one product."""
-    total: Vector = np.asarray(weights, np.float32) @ rows
+    """Σ weights[i] · rows[i], as one product, in the precision of the rows."""
+    total: Vector = np.asarray(weights, rows.dtype) @ rows
     return total
+
+
+def total(vectors: Sequence[Vector], precision: type[np.floating] | None = None) -> Vector:
+    """The sum of vectors, added up in their own precision or a higher one; no copy of them all is made."""
+    summed = np.zeros(vectors[0].shape, precision or vectors[0].dtype)
+    for vector in vectors:
+        summed += vector
+    return summed.astype(vectors[0].dtype, copy=False)
