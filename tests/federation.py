@@ -1,0 +1,155 @@
+"""A small federation in plain numpy, for tests: clients with losses that can be differentiated by hand, and a driver
+that trains whatever `plan` dispatches and applies whatever it decides, one event after another."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from afbs.engine.plan import plan
+from afbs.interfaces import Algorithm, Availability, Latency, LocalRule
+from afbs.latency.always import Always
+from afbs.latency.uniform import Uniform
+from afbs.seeds import Key
+from afbs.transports.simulated import Simulated
+from afbs.types import Arrived, ClientId, ClientInfo, Decided, Dispatched, Event, Lost, Order, Step, Stopped, Vector
+
+
+@dataclass(frozen=True)
+class Losses(Availability):
+    """Loses each job with probability `share`, halfway through; `until` is when losses stop."""
+
+    share: float
+    until: float = float("inf")
+
+    def back(self, client: ClientInfo, time: float, key: Key) -> float:
+        return time
+
+    def vanishes(self, client: ClientInfo, start: float, finish: float, key: Key) -> float | None:
+        return (start + finish) / 2 if start < self.until and key.uniform() < self.share else None
+
+
+@dataclass(frozen=True)
+class World:
+    """Clients, the model they start from, and the gradient of each one's loss."""
+
+    clients: list[ClientInfo]
+    start: Vector
+    gradient: Callable[[ClientId, Any], Any]
+    steps: int = 3
+    lr: float = 0.1
+
+    def train(self, rule: LocalRule, client: ClientId, start: Vector, state: Vector) -> tuple[Vector, Vector]:
+        params = start
+        for _ in range(self.steps):
+            extra = rule.gradient(params, start, state)
+            slope = self.gradient(client, params)
+            params = params - self.lr * (slope if extra is None else slope + extra)
+        return params, rule.finish(state, start, params)
+
+
+def infos(number: int, seed: int, clusters: int = 2) -> list[ClientInfo]:
+    """Volumes are mostly squares, so that scores V/(τ+1)² often tie."""
+    rng = np.random.default_rng([seed, 1])
+    return [ClientInfo(i, int(rng.choice([1, 3, 4, 9, 16, 50])), int(rng.integers(clusters))) for i in range(number)]
+
+
+def quadratic(number: int, seed: int, size: int = 3, dtype: type = np.float64) -> World:
+    """Client i has the loss ½ Σ_j a_ij (θ_j − c_ij)²."""
+    rng = np.random.default_rng([seed, 2])
+    bend = rng.uniform(0.5, 2.0, (number, size)).astype(dtype)
+    centre = rng.normal(0.0, 3.0, (number, size)).astype(dtype)
+    start = rng.normal(0.0, 1.0, size).astype(dtype)
+    return World(infos(number, seed), start, lambda client, params: bend[client] * (params - centre[client]))
+
+
+def network(number: int, seed: int) -> World:
+    """Two inputs, three tanh units, two classes, cross-entropy; every client has four samples of its own."""
+    rng = np.random.default_rng([seed, 3])
+    inputs = rng.normal(size=(number, 4, 2))
+    labels = rng.integers(2, size=(number, 4))
+
+    def gradient(client: ClientId, params: Vector) -> Vector:
+        first, bias, second, shift = params[:6].reshape(2, 3), params[6:9], params[9:15].reshape(3, 2), params[15:]
+        x = inputs[client]
+        hidden = np.tanh(x @ first + bias)
+        scores = hidden @ second + shift
+        odds = np.exp(scores - scores.max(axis=1, keepdims=True))
+        error = odds / odds.sum(axis=1, keepdims=True)
+        error[np.arange(4), labels[client]] -= 1.0
+        error /= 4.0
+        back = (error @ second.T) * (1.0 - hidden**2)
+        parts = (x.T @ back, back.sum(axis=0), hidden.T @ error, error.sum(axis=0))
+        return np.concatenate([part.ravel() for part in parts])
+
+    return World(infos(number, seed), rng.normal(0.0, 0.7, 17), gradient)
+
+
+@dataclass
+class Outcome:
+    """All that happened: `models[v]` is version v, `memories[v]` what the server remembered with it."""
+
+    models: list[Vector]
+    memories: list[dict[str, Vector]]
+    events: list[Event] = field(default_factory=list)
+    duals: dict[ClientId, Vector] = field(default_factory=dict)
+
+    @property
+    def steps(self) -> list[Step]:
+        return [event.step for event in self.events if isinstance(event, Decided)]
+
+    @property
+    def orders(self) -> list[Order]:
+        return [event.order for event in self.events if isinstance(event, Dispatched)]
+
+    @property
+    def arrivals(self) -> list[Arrived]:
+        return [event for event in self.events if isinstance(event, Arrived)]
+
+
+def drive(
+    algorithm: Algorithm[Any],
+    world: World,
+    *,
+    seed: int = 0,
+    in_flight: int = 4,
+    horizon: float = 200.0,
+    latency: Latency | None = None,
+    availability: Availability | None = None,
+) -> Outcome:
+    """The whole run, one job after another; a job is trained from the model there was when it was dispatched."""
+    latency = latency or Uniform(1, 20, "job")
+    transport = Simulated(world.clients, latency, availability or Always(), seed)
+    rule = algorithm.local
+    outcome = Outcome([world.start], [algorithm.begin(world.start)])
+    trained: dict[int, tuple[Vector, Vector, Vector]] = {}
+
+    def content(order: Order) -> Vector:
+        start, end, _ = trained[order.sequence]
+        return start - end
+
+    for event in plan(
+        algorithm, world.clients, transport, in_flight=in_flight, horizon=horizon, seed=seed, content=content
+    ):
+        outcome.events.append(event)
+        match event:
+            case Dispatched(_, order):
+                start = outcome.models[order.version]
+                dual = outcome.duals.get(order.client, np.zeros_like(start))
+                trained[order.sequence] = (start, *world.train(rule, order.client, start, dual))
+            case Arrived(_, update):
+                outcome.duals[update.client] = trained[update.order.sequence][2]
+            case Decided(_, version, step):
+                assert version == len(outcome.models)
+                jobs = [trained[update.order.sequence] for update in step.used]
+                rows = np.array([end if algorithm.ships == "end" else start - end for start, end, _ in jobs])
+                memory, model = algorithm.apply(outcome.memories[-1], outcome.models[-1], step, rows)
+                rows[:] = np.nan  # they were only lent
+                outcome.memories.append(memory)
+                outcome.models.append(model)
+            case Lost() | Stopped():
+                pass
+    return outcome
