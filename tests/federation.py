@@ -116,7 +116,7 @@ def drive(
     *,
     seed: int = 0,
     in_flight: int = 4,
-    horizon: float = 200.0,
+    horizon: float = 80.0,
     latency: Latency | None = None,
     availability: Availability | None = None,
 ) -> Outcome:

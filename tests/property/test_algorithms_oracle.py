@@ -14,7 +14,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
-from federation import Losses, World, drive, network, quadratic
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -29,6 +28,7 @@ from afbs.algorithms.fedfa import FedFa
 from afbs.latency.uniform import Uniform
 from afbs.seeds import Key
 from afbs.types import Arrived, Dispatched, Lost
+from federation import Losses, World, drive, network, quadratic
 
 Numbers = list[float]
 
