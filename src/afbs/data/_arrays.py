@@ -19,14 +19,18 @@ def every_fifth(labels: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[n
 
 
 def channel_moments(images: NDArray[Any]) -> tuple[tuple[float, ...], tuple[float, ...]]:
-    """Mean and standard deviation of each channel of (N, channels, height, width); of x / 255 where x is uint8."""
+    """Mean and standard deviation of each channel of (N, channels, ...) or feature of (N, features).
+
+    They are those of x / 255 where x is uint8.
+    """
     unit = 255.0 if images.dtype == np.uint8 else 1.0
+    others = tuple(axis for axis in range(images.ndim) if axis != 1)
     total = np.zeros(images.shape[1])
     squares = np.zeros(images.shape[1])
     for start in range(0, len(images), 4096):
         part = images[start : start + 4096].astype(np.float64)
-        total += part.sum(axis=(0, 2, 3))
-        squares += (part * part).sum(axis=(0, 2, 3))
+        total += part.sum(axis=others)
+        squares += (part * part).sum(axis=others)
     count = max(1, images.size // images.shape[1])
     mean = total / count
     deviation = np.sqrt(np.maximum(squares / count - mean * mean, 0.0))

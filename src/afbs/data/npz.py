@@ -1,0 +1,48 @@
+"""Arrays in a file that numpy wrote."""
+
+from __future__ import annotations
+
+import zipfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import final
+
+import numpy as np
+
+from afbs.data._own import dataset, file_recipe
+from afbs.data._store import cached
+from afbs.interfaces import Source
+from afbs.types import Dataset, UserError
+
+
+@final
+@dataclass(frozen=True)
+class Npz(Source):
+    """Your own arrays in a .npz file: `train_x`, `train_y` and, if there are, `test_x`, `test_y`, `owners`."""
+
+    path: str
+    train_x: str = "train_x"
+    train_y: str = "train_y"
+    test_x: str = "test_x"
+    test_y: str = "test_y"
+    owners: str = "owners"
+
+    def load(self) -> Dataset:
+        path = Path(self.path).expanduser()
+        return cached("npz", file_recipe(self, path), lambda: self._convert(path))
+
+    def _convert(self, path: Path) -> Dataset:
+        try:
+            with np.load(path, allow_pickle=False) as file:
+                if not isinstance(file, np.lib.npyio.NpzFile):
+                    raise UserError(f"`data.path`: {path} holds one array; expected a .npz file with several.")
+                there = list(file)
+                for name in (self.train_x, self.train_y):
+                    if name not in there:
+                        raise UserError(f"`data.path`: {path} has no array {name!r}; it has: {', '.join(there)}.")
+                test_x, test_y, owners = (
+                    file[name] if name in there else None for name in (self.test_x, self.test_y, self.owners)
+                )
+                return dataset(str(path), file[self.train_x], file[self.train_y], test_x, test_y, owners)
+        except (ValueError, OSError, EOFError, zipfile.BadZipFile) as error:
+            raise UserError(f"`data.path`: {path} is no .npz file, or it is damaged ({error}).") from error

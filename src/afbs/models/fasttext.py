@@ -1,0 +1,33 @@
+"""FastText for classification (Joulin et al. 2016; arXiv 1607.01759): the mean of the n-grams' vectors, then linear."""
+
+from __future__ import annotations
+
+from typing import Annotated, final
+
+from annotated_types import Ge
+from torch import Tensor, nn
+
+from afbs.types import UserError
+
+
+@final
+class FastText(nn.Module):
+    """The mean of word and bigram vectors, then one linear layer; the paper's network for text."""
+
+    def __init__(
+        self, shape: tuple[int, ...], classes: int, tokens: int, dimension: Annotated[int, Ge(1)] = 64
+    ) -> None:
+        super().__init__()
+        if tokens < 1:
+            raise UserError(f"`model.name` = 'fasttext' needs text, got samples of {shape}.")
+        self.embedding = nn.EmbeddingBag(tokens, dimension, mode="mean", padding_idx=0)
+        self.head = nn.Linear(dimension, classes)
+        for weight in (self.embedding.weight, self.head.weight):
+            nn.init.uniform_(weight, -0.5, 0.5)
+        nn.init.zeros_(self.head.bias)
+
+    def forward(self, x: Tensor) -> Tensor:
+        # Rows are padded at the end, to the longest of the data set; a batch needs only its own longest.
+        longest = max(1, int((x != 0).sum(1).max()))
+        logits: Tensor = self.head(self.embedding(x[:, :longest]))
+        return logits
