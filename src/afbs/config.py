@@ -1,0 +1,246 @@
+"""A run's configuration: TOML tables, checked against the parts they name. Everything has a default.
+
+A table that names a part (`[algorithm]`, `[data]`, …) takes the settings of that part's class; the other tables are
+the classes below. Unknown keys and names are refused with the nearest right one.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, Literal, get_type_hints
+
+from annotated_types import Ge, Gt, Le
+from pydantic import TypeAdapter, ValidationError
+
+from afbs import registry
+from afbs.interfaces import Algorithm, Availability, LabelMechanism, Latency, Partition, Source
+from afbs.types import ModelChoice, Training, UserError
+
+
+@dataclass(frozen=True)
+class RunSettings:
+    """Table `[run]`: what is simulated, and how it is computed."""
+
+    seed: Annotated[int, Ge(0)] = 1
+    virtual_days: Annotated[float, Gt(0)] = 20.0
+    in_flight: Annotated[int, Ge(1)] = 120
+    stop_when_lr_below: Annotated[float, Ge(0)] = 0.0
+    executor: Literal["processes", "inline"] = "processes"
+    workers: Annotated[int, Ge(0)] = 0
+    device: str = "cpu"
+    checkpoint_seconds: Annotated[float, Ge(0)] = 60.0
+
+    @property
+    def horizon(self) -> float:
+        return self.virtual_days * 86_400
+
+    @property
+    def worker_count(self) -> int:
+        """As many as asked for; by default one for each core this process may use."""
+        if self.workers:
+            return self.workers
+        return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """Table `[evaluation]`: at which virtual times the model is tested. `every` adds every so many versions."""
+
+    points: Annotated[int, Ge(1)] = 150
+    spacing: Literal["log", "linear"] = "log"
+    every: Annotated[int, Ge(0)] = 0
+    target: Annotated[float, Ge(0), Le(1)] = 0.9
+
+    def grid(self, horizon: float) -> list[float]:
+        """The initial model, `points` moments, the last of them the horizon."""
+        shares = [(i + 1) / self.points for i in range(self.points)]
+        if self.spacing == "log":
+            shares = [0.001 ** (1 - share) for share in shares]
+        return [0.0, *(round(horizon * share, 3) for share in shares)]
+
+
+@dataclass(frozen=True)
+class Record:
+    """Table `[record]`: what is written beyond the usual. `labels` are the clients' true label distributions."""
+
+    labels: bool = False
+
+
+@dataclass(frozen=True)
+class Config:
+    """Everything a run depends on. `tables` is the same as it is written to `config.toml`."""
+
+    name: str
+    run: RunSettings
+    data: Source
+    partition: Partition
+    model: ModelChoice
+    training: Training
+    latency: Latency
+    availability: Availability
+    clusters: LabelMechanism
+    algorithm: Algorithm[Any]
+    evaluation: Evaluation
+    record: Record
+    tables: Mapping[str, Any]
+
+
+_SETTINGS: dict[str, type] = {
+    "run": RunSettings,
+    "training": Training,
+    "evaluation": Evaluation,
+    "record": Record,
+}
+_PARTS: dict[str, tuple[str, type]] = {
+    "data": ("mnist5k", Source),
+    "partition": ("clustered", Partition),
+    "latency": ("uniform", Latency),
+    "availability": ("always", Availability),
+    "clusters": ("projection", LabelMechanism),
+    "algorithm": ("afbs", Algorithm),
+}
+_DEFAULT_MODEL = "lenet5"
+TABLES = [*_SETTINGS, *_PARTS, "model"]
+
+
+def load(source: Config | Mapping[str, Any] | str | Path, overrides: Mapping[str, Any] | None = None) -> Config:
+    """A checked configuration from a file, a mapping of tables, or another configuration.
+
+    Overrides are tables (`{"algorithm": {"buffer_size": 20}}`), single settings (`{"algorithm.buffer_size": 20}`) or
+    a user's own objects (`{"algorithm": MyAlgorithm()}`). A new `name` keeps the settings that the new part also has.
+    """
+    tables = _tables(source)
+    for path, value in (overrides or {}).items():
+        _override(tables, path, value)
+    unknown = [key for key in tables if key not in TABLES and key != "name"]
+    if unknown:
+        raise UserError(f"There is no table `[{unknown[0]}]`{registry.hint(unknown[0], [*TABLES, 'name'])}.")
+    if not isinstance(tables.get("name", ""), str):
+        raise UserError(f"`name` must be text, got {tables['name']!r}.")
+    built: dict[str, Any] = {}
+    written: dict[str, Any] = {}
+    for table, settings in _SETTINGS.items():
+        built[table] = _settings(table, settings, tables.get(table, {}))
+        written[table] = _plain(built[table])
+    for table, (default, base) in _PARTS.items():
+        built[table], written[table] = _part(table, base, tables.get(table, {}), default)
+    built["model"], written["model"] = _model(tables.get("model", {}))
+    name = tables.get("name") or f"{written['algorithm']['name']}-{written['data']['name']}".replace(":", ".")
+    return Config(name=name, tables={"name": name, **written}, **built)
+
+
+def _tables(source: Config | Mapping[str, Any] | str | Path) -> dict[str, Any]:
+    if isinstance(source, Config):
+        objects = {table: getattr(source, table) for table in _PARTS}
+        return {**source.tables, **objects, "model": source.model}
+    if isinstance(source, Mapping):
+        return {key: dict(value) if isinstance(value, Mapping) else value for key, value in source.items()}
+    path = Path(source)
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise UserError(f"There is no file {path}.") from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise UserError(f"{path} cannot be read: {error}.") from error
+    except tomllib.TOMLDecodeError as error:
+        raise UserError(f"{path} is not TOML: {error}.") from error
+
+
+def _override(tables: dict[str, Any], path: str, value: Any) -> None:
+    table, _, key = path.partition(".")
+    if key:
+        value = {key: value}
+    if not isinstance(value, Mapping) or table not in TABLES:
+        tables[table] = {"name": value} if isinstance(value, str) and table in (*_PARTS, "model") else value
+        return
+    before = tables.get(table, {})
+    if not isinstance(before, Mapping):
+        before = _as_table(before)
+    if "name" in value and value["name"] != before.get("name") and table in _PARTS:
+        known = _fields(registry.find(table, value["name"]))
+        before = {setting: chosen for setting, chosen in before.items() if setting in known}
+    tables[table] = {**before, **value}
+
+
+def _part(table: str, base: type, given: Any, default: str) -> tuple[Any, dict[str, Any]]:
+    """The object a table describes, and the table with every default written out."""
+    if isinstance(given, type) and issubclass(given, base):
+        given = given()
+    if isinstance(given, base):
+        checked = _settings(table, type(given), _plain(given)) if dataclasses.is_dataclass(given) else given
+        return checked, _as_table(checked)
+    if not isinstance(given, Mapping):
+        raise UserError(f"`[{table}]` must be a table or a {base.__name__}, got {given!r}.")
+    settings = {key: value for key, value in given.items() if key != "name"}
+    name = given.get("name", default)
+    if not isinstance(name, str):
+        raise UserError(f"`{table}.name` must be text, got {name!r}.")
+    part = registry.find(table, name)
+    if not (isinstance(part, type) and issubclass(part, base)):
+        raise UserError(f"`{table}.name` is {name!r}, which is not a subclass of afbs.interfaces.{base.__name__}.")
+    built = _settings(table, part, settings)
+    return built, {"name": name, **_plain(built)}
+
+
+def _model(given: Any) -> tuple[ModelChoice, dict[str, Any]]:
+    if isinstance(given, ModelChoice):
+        return given, {"name": given.build if isinstance(given.build, str) else _path(given.build), **given.settings}
+    if not isinstance(given, Mapping):
+        if not callable(given):
+            raise UserError(f"`model` must be a table, a class or a function that builds a module, got {given!r}.")
+        return ModelChoice(given, {}), {"name": _path(given)}
+    settings = {key: value for key, value in given.items() if key != "name"}
+    name = given.get("name", _DEFAULT_MODEL)
+    if callable(name):
+        return ModelChoice(name, settings), {"name": _path(name), **settings}
+    if not isinstance(name, str):
+        raise UserError(f"`model.name` must be text, got {name!r}.")
+    registry.check("model", name)
+    return ModelChoice(name, settings), {"name": name, **settings}
+
+
+def _settings(table: str, cls: type, given: Any) -> Any:
+    if not isinstance(given, Mapping):
+        raise UserError(f"`[{table}]` must be a table, got {given!r}.")
+    registry.refuse_unknown(table, given, _fields(cls))
+    wanted = get_type_hints(cls, include_extras=True)
+    return cls(**{key: _checked(f"{table}.{key}", wanted[key], value) for key, value in given.items()})
+
+
+def _checked(place: str, wanted: Any, value: Any) -> Any:
+    """The value, if it is of the wanted type and in its range. Lists stand for tuples: TOML has no other."""
+    try:
+        return TypeAdapter(wanted).validate_python(value, strict=not isinstance(value, list))
+    except ValidationError as error:
+        message = error.errors()[0]["msg"].replace("Input should be", "must be")
+        raise UserError(f"`{place}` {message}, got {value!r}.") from None
+
+
+def _fields(cls: type) -> list[str]:
+    return [field.name for field in dataclasses.fields(cls) if field.init] if dataclasses.is_dataclass(cls) else []
+
+
+def _plain(part: Any) -> dict[str, Any]:
+    """A part's settings as TOML can hold them; what is None is left out, as if it had not been set."""
+    if not dataclasses.is_dataclass(part):
+        return {}
+    values = {field.name: getattr(part, field.name) for field in dataclasses.fields(part) if field.init}
+    return {key: value for key, value in values.items() if value is not None}
+
+
+def _as_table(part: Any) -> dict[str, Any]:
+    return {"name": _path(type(part)), **_plain(part)}
+
+
+def _path(thing: Any) -> str:
+    """`package.module:Name`, or just the name of what ships with afbs."""
+    module = getattr(thing, "__module__", "")
+    package, _, last = module.rpartition(".")
+    if package.startswith("afbs.") and not last.startswith("_"):
+        return last
+    return f"{module}:{getattr(thing, '__qualname__', type(thing).__name__)}"

@@ -1,0 +1,353 @@
+"""Puts a configuration together into a run: data → clients → plan → jobs → steps → record."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import platform
+import secrets
+import subprocess
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import tomli_w
+from numpy.typing import NDArray
+
+from afbs.clients.profile import label_counts
+from afbs.clients.workload import Workload
+from afbs.config import Config, load
+from afbs.engine.plan import plan, stop_when_lr_below
+from afbs.engine.run import Run
+from afbs.interfaces import Executor
+from afbs.record.checkpoint import Checkpoint, load_checkpoint
+from afbs.record.recorder import Progress, Recorder
+from afbs.record.result import Result
+from afbs.record.writer import SCHEMA, Writer, create_folder, replace_file
+from afbs.seeds import Key
+from afbs.transports.simulated import Simulated
+from afbs.types import ClientId, ClientInfo, Dataset, Event, Grouping, Order, Split, UserError, Vector
+
+
+@dataclass(frozen=True)
+class Population:
+    """The clients of a run: their data, and what the server knows of them."""
+
+    dataset: Dataset
+    split: Split
+    grouping: Grouping | None
+    clients: Sequence[ClientInfo]
+
+    def label_counts(self) -> dict[ClientId, NDArray[np.int64]]:
+        return label_counts(self.dataset.train_y, self.split.indices, self.dataset.classes)
+
+
+class Interrupted(Exception):  # noqa: N818 - it is not an error
+    """The run was stopped by its user. It has been saved."""
+
+    def __init__(self, folder: Path):
+        super().__init__(f"Stopped. Continue with: afbs resume {folder}")
+        self.folder = folder
+
+
+def populate(config: Config) -> Population:
+    """The clients that a configuration describes."""
+    dataset = config.data.load()
+    _check_labels("train", dataset.train_y, dataset.classes)
+    _check_labels("test", dataset.test_y, dataset.classes)
+    split = config.partition.split(dataset.train_y, dataset.owners, Key.root(config.run.seed, "partition"))
+    empty = [client for client, chosen in enumerate(split.indices) if not len(chosen)]
+    if empty:
+        raise UserError(f"`partition`: client {empty[0]} has no samples; every client needs at least one.")
+    number = len(split.indices)
+    if config.run.in_flight > number:
+        raise UserError(
+            f"`run.in_flight` must be at most the number of clients ({number}), got {config.run.in_flight}."
+        )
+    quorum = config.algorithm.quorum
+    if quorum > config.run.in_flight:
+        raise UserError(
+            f"`algorithm`: a step waits for {quorum} updates, but only `run.in_flight` = {config.run.in_flight} jobs "
+            "are under way at a time. A smaller buffer or more in flight would do."
+        )
+    grouping = None
+    if config.algorithm.clustered:
+        counts = label_counts(dataset.train_y, split.indices, dataset.classes)
+        grouping = config.clusters.group(counts, Key.root(config.run.seed, "clusters"))
+    cluster_of = grouping.cluster_of if grouping else {}
+    clients = [
+        ClientInfo(client, len(chosen), cluster_of.get(client, 0)) for client, chosen in enumerate(split.indices)
+    ]
+    return Population(dataset, split, grouping, clients)
+
+
+def schedule(
+    config: Config, clients: Sequence[ClientInfo], content: Callable[[Order], Vector] | None = None
+) -> Iterator[Event]:
+    """The plan of a simulated run, by metadata alone."""
+    transport = Simulated(clients, config.latency, config.availability, config.run.seed)
+    events = plan(
+        config.algorithm,
+        clients,
+        transport,
+        in_flight=config.run.in_flight,
+        horizon=config.run.horizon,
+        seed=config.run.seed,
+        content=content,
+    )
+    least = config.run.stop_when_lr_below
+    return stop_when_lr_below(events, config.training, least) if least else events
+
+
+def run(
+    source: Config | Mapping[str, Any] | str | Path,
+    *,
+    folder: str | Path | None = None,
+    runs: str | Path = "runs",
+    on_progress: Callable[[Progress], None] | None = None,
+    **overrides: Any,
+) -> Result:
+    """Run a configuration and write its folder, `runs/<time>-<name>-<id>` unless `folder` says otherwise.
+
+    `overrides` are tables, single settings or a user's own objects: `run("a.toml", algorithm=Mine(), run={"seed": 2})`,
+    `run("a.toml", **{"training.lr": 0.1})`.
+    """
+    config = load(source, overrides)
+    population = populate(config)
+    path = create_folder(Path(folder) if folder else Path(runs) / _folder_name(config.name))
+    replace_file(path / "config.toml", tomli_w.dumps(_toml(config.tables)).encode())
+    return _execute(config, population, path, None, on_progress)
+
+
+def resume(
+    folder: str | Path,
+    *,
+    on_progress: Callable[[Progress], None] | None = None,
+    on_complaint: Callable[[str], None] | None = None,
+    **overrides: Any,
+) -> Result:
+    """Continue a run that was interrupted or killed. It ends in the same model, bit for bit, as if it had not been.
+
+    Objects that were given to `run` and cannot be found by name (a class in a notebook) must be given again.
+    """
+    path = Path(folder)
+    finished = Result.open(path)
+    if finished.done:
+        return finished
+    config = load(path / "config.toml", overrides)
+    checkpoint, complaints = load_checkpoint(path)
+    for complaint in complaints:
+        if on_complaint:
+            on_complaint(complaint)
+    return _execute(config, populate(config), path, checkpoint, on_progress)
+
+
+def compare(
+    sources: Sequence[Config | Mapping[str, Any] | str | Path],
+    *,
+    runs: str | Path = "runs",
+    **overrides: Any,
+) -> Any:
+    """Run several configurations and give a table with a row each (a pandas DataFrame)."""
+    import pandas as pd
+
+    configs = [load(source, overrides) for source in sources]
+    return pd.DataFrame([run(config, runs=runs).summary() for config in configs]).set_index("name")
+
+
+def _execute(
+    config: Config,
+    population: Population,
+    folder: Path,
+    checkpoint: Checkpoint | None,
+    on_progress: Callable[[Progress], None] | None,
+) -> Result:
+    algorithm = config.algorithm
+    if algorithm.local.stateful and not algorithm.holds:
+        raise UserError(
+            "`algorithm`: clients that remember must wait for their step (`holds`), or their order is lost."
+        )
+    workload = Workload(
+        dataset=population.dataset,
+        indices=population.split.indices,
+        model=config.model,
+        training=config.training,
+        rule=algorithm.local,
+        ships=algorithm.ships,
+        seed=config.run.seed,
+        device=config.run.device,
+    )
+    executor = _executor(config, workload)
+    try:
+        writer = Writer(folder, checkpoint.offset if checkpoint else 0)
+        recorder = Recorder(writer, checkpoint.wall if checkpoint else 0.0, on_progress)
+        engine = Run(
+            algorithm,
+            executor,
+            config.training,
+            recorder,
+            grid=config.evaluation.grid(config.run.horizon),
+            every=config.evaluation.every,
+            evaluation_parts=workload.evaluation_parts,
+            checkpoint_seconds=config.run.checkpoint_seconds,
+        )
+        _check_memory(algorithm.memory_bytes(len(engine.params), len(population.clients)))
+        if checkpoint is None:
+            writer.document("meta.json", _meta(config, population, len(engine.params)))
+        else:
+            recorder.resumed(checkpoint.version)
+        try:
+            engine.go(schedule(config, population.clients, engine.content), checkpoint)
+        except KeyboardInterrupt:
+            engine.settle()
+            engine.save()
+            recorder.end(engine.time, "interrupted")
+            writer.close()
+            raise Interrupted(folder) from None
+        writer.close()
+        _conclude(config, folder, engine, recorder.wall())
+        return Result.open(folder)
+    finally:
+        executor.close()
+
+
+def _executor(config: Config, workload: Workload) -> Executor:
+    if config.run.executor == "inline":
+        from afbs.engine.executors.inline import Inline
+
+        return Inline(workload)
+    from afbs.engine.executors.processes import Processes
+
+    return Processes(workload, config.run.worker_count)
+
+
+def _conclude(config: Config, folder: Path, engine: Run, wall: float) -> None:
+    """The final model and the summary: `result.json` comes last, so a folder that has it is complete."""
+    from safetensors.numpy import save
+
+    replace_file(folder / "model.safetensors", save({"params": engine.params}))
+    counts = engine.counts
+    record = Result.open(folder)
+    size = 4 * len(engine.params)
+    target = config.evaluation.target
+    summary = {
+        "best_accuracy": record.best_accuracy,
+        "final_accuracy": record.final_accuracy,
+        "target": target,
+        "time_to_target": record.time_to(target),
+        "versions": engine.version,
+        "virtual_seconds": engine.time,
+        "updates": {name: getattr(counts, name) for name in ("arrived", "used", "dropped", "rejected", "lost")},
+        "jobs": {
+            "trained": counts.trained,
+            "skipped": counts.dropped if not config.algorithm.local.stateful else 0,
+            "samples": counts.samples,
+            "steps": counts.steps,
+        },
+        "evaluations": counts.evaluations,
+        "upload_bytes": size * (counts.used + counts.rejected),
+        "skipped_upload_bytes": size * counts.dropped,
+        "wall": {
+            "total": wall,
+            **{
+                name: round(getattr(counts, name), 4)
+                for name in ("train", "evaluate", "plan", "apply", "record", "wait")
+            },
+            "idle_share": engine.idle_share(),
+        },
+        "sha256": hashlib.sha256(engine.params.tobytes()).hexdigest(),
+    }
+    replace_file(folder / "result.json", (json.dumps(summary, indent=2) + "\n").encode())
+
+
+def _meta(config: Config, population: Population, parameters: int) -> dict[str, Any]:
+    clients = population.clients
+    lasting = None
+    if config.latency.per == "client":
+        key = Key.root(config.run.seed, "latency")
+        lasting = [config.latency.duration(client, 0.0, key.child(client.id)) for client in clients]
+    meta = {
+        "schema": SCHEMA,
+        "name": config.name,
+        "seed": config.run.seed,
+        "created": datetime.now(UTC).isoformat(timespec="seconds"),
+        "versions": {name: _version(name) for name in ("afbs", "torch", "numpy", "scikit-learn")},
+        "machine": {
+            "python": platform.python_version(),
+            "system": platform.platform(),
+            "processor": platform.processor() or platform.machine(),
+            "cores": os.cpu_count(),
+            "workers": config.run.worker_count if config.run.executor == "processes" else 1,
+        },
+        "git": _commit(),
+        "parameters": parameters,
+        "horizon": config.run.horizon,
+        "classes": population.dataset.classes,
+        "algorithm": config.tables["algorithm"]["name"],
+        "clients": {
+            "id": [client.id for client in clients],
+            "examples": [client.examples for client in clients],
+            "cluster": [client.cluster for client in clients] if population.grouping else None,
+            "latency": lasting,
+        },
+        "partition": dict(population.split.notes),
+        "clusters": dict(population.grouping.notes) if population.grouping else None,
+    }
+    if config.record.labels:
+        shares = [counts / counts.sum() for counts in population.label_counts().values()]
+        meta["labels"] = [[round(float(share), 4) for share in row] for row in shares]
+    return meta
+
+
+def _check_labels(split: str, labels: NDArray[np.int64], classes: int) -> None:
+    wrong = np.flatnonzero((labels < 0) | (labels >= classes))
+    if len(wrong):
+        where = int(wrong[0])
+        raise UserError(
+            f"`data`: the label of {split} sample {where} is {int(labels[where])}; "
+            f"with {classes} classes labels go from 0 to {classes - 1}."
+        )
+
+
+def _check_memory(needed: int) -> None:
+    """Refuses what would not fit, before anything is trained."""
+    available = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    if needed > available:
+        raise UserError(
+            f"`algorithm`: its server keeps {needed / 1e9:.1f} GB of vectors, and this machine has "
+            f"{available / 1e9:.1f} GB. Fewer clients or a smaller model would do."
+        )
+
+
+def _folder_name(name: str) -> str:
+    safe = "".join(letter if letter.isalnum() or letter in "-_." else "-" for letter in name)
+    return f"{datetime.now():%Y%m%d-%H%M%S}-{safe}-{secrets.token_hex(2)}"
+
+
+def _toml(tables: Mapping[str, Any]) -> dict[str, Any]:
+    """Lists for tuples: TOML has no other."""
+    return {
+        key: _toml(value) if isinstance(value, Mapping) else list(value) if isinstance(value, tuple) else value
+        for key, value in tables.items()
+    }
+
+
+def _version(package: str) -> str | None:
+    try:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:
+        return None
+
+
+def _commit() -> str | None:
+    command = ["git", "rev-parse", "HEAD"]
+    try:
+        found = subprocess.run(command, capture_output=True, text=True, timeout=5, check=False)
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    return found.stdout.strip() or None

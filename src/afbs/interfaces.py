@@ -203,14 +203,19 @@ class Executor(ABC):
         """Make a vector readable by every worker, under a number."""
 
     @abstractmethod
+    def read(self, slot: int) -> Vector:
+        """A view of a published vector; only good until it is retired."""
+
+    @abstractmethod
     def retire(self, slot: int) -> None: ...
 
     @abstractmethod
     def block(self, rows: int) -> tuple[int, Matrix]:
-        """Room for the results of one step, under a number. Rows are contiguous, so a step is one product."""
+        """Room for the results of one step: the slot of its first row (the next row has the next number), and all of
+        them as one matrix, so that a weighted sum is one product."""
 
     @abstractmethod
-    def release(self, block: int) -> None: ...
+    def release(self, first: int) -> None: ...
 
     @abstractmethod
     def train(self, task: int, job: Job, base: int, out: int, state: tuple[int, int] | None = None) -> None:

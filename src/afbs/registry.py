@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import difflib
 import importlib
-import importlib.util
 import inspect
 import pkgutil
 from collections.abc import Iterable
@@ -21,23 +20,29 @@ _KINDS: dict[str, tuple[str, type | str]] = {
     "data": ("afbs.data", Source),
     "partition": ("afbs.partitions", Partition),
     "clusters": ("afbs.privacy", LabelMechanism),
-    "model": ("afbs.models", "torch.nn.Module"),
+    "model": ("afbs.models", "torch.nn:Module"),
 }
 
 
 def names(kind: str) -> list[str]:
     """The names of what ships with the package."""
-    return sorted(_shipped(kind))
+    return [file for file in _files(kind) if _part(kind, file) is not None]
 
 
 def find(kind: str, name: str) -> Any:
     """The class called `name`, from its folder or, for `package.module:Name`, from anywhere."""
     if ":" in name:
         return _imported(kind, name)
-    try:
-        return _shipped(kind)[name]
-    except KeyError:
-        raise UserError(f"`{kind}.name`: there is no {kind} called {name!r}{hint(name, names(kind))}.") from None
+    found = _part(kind, name) if name in _files(kind) else None
+    if found is None:
+        raise UserError(f"`{kind}.name`: there is no {kind} called {name!r}{hint(name, names(kind))}.")
+    return found
+
+
+def check(kind: str, name: str) -> None:
+    """Refuses a name that no file and no path can stand for, without importing anything."""
+    if ":" not in name and name not in _files(kind):
+        raise UserError(f"`{kind}.name`: there is no {kind} called {name!r}{hint(name, _files(kind))}.")
 
 
 def summary(part: Any) -> str:
@@ -52,30 +57,44 @@ def hint(name: str, known: Iterable[str]) -> str:
     return f"; did you mean {near[0]!r}?" if near else f"; there are: {', '.join(known)}"
 
 
+def refuse_unknown(table: str, given: Iterable[str], known: list[str]) -> None:
+    """Refuses settings that a part does not have."""
+    for key in given:
+        if key not in known:
+            what = hint(key, known) if known else "; this one has no settings"
+            raise UserError(f"There is no setting `{table}.{key}`{what}.")
+
+
 @cache
-def _shipped(kind: str) -> dict[str, Any]:
+def _files(kind: str) -> list[str]:
+    package = importlib.import_module(_KINDS[kind][0])
+    return sorted(module.name for module in pkgutil.iter_modules(package.__path__) if module.name[0] != "_")
+
+
+@cache
+def _part(kind: str, file: str) -> Any | None:
+    """The one public class of its kind that a file defines."""
     package, base = _KINDS[kind]
-    base = _attribute(*base.rsplit(".", 1)) if isinstance(base, str) else base
-    found = {}
-    for module in pkgutil.iter_modules(importlib.import_module(package).__path__):
-        if module.name.startswith("_"):
-            continue
-        for part in vars(importlib.import_module(f"{package}.{module.name}")).values():
-            here = inspect.isclass(part) and part.__module__ == f"{package}.{module.name}"
-            if here and issubclass(part, base) and not inspect.isabstract(part) and not part.__name__.startswith("_"):
-                found[module.name] = part
-    return found
+    base = _attribute(base) if isinstance(base, str) else base
+    for part in vars(importlib.import_module(f"{package}.{file}")).values():
+        here = inspect.isclass(part) and part.__module__ == f"{package}.{file}" and part.__name__[0] != "_"
+        if here and issubclass(part, base) and not inspect.isabstract(part):
+            return part
+    return None
 
 
 def _imported(kind: str, name: str) -> Any:
-    module, _, attribute = name.partition(":")
     try:
-        return _attribute(module, attribute)
+        return _attribute(name)
     except ModuleNotFoundError as error:
         raise UserError(f"`{kind}.name` is {name!r}: no module called {error.name!r} can be imported.") from error
-    except AttributeError:
-        raise UserError(f"`{kind}.name` is {name!r}: {module!r} has nothing called {attribute!r}.") from None
+    except AttributeError as error:
+        raise UserError(f"`{kind}.name` is {name!r}: {error}.") from None
 
 
-def _attribute(module: str, name: str) -> Any:
-    return getattr(importlib.import_module(module), name)
+def _attribute(path: str) -> Any:
+    module, _, name = path.partition(":")
+    found: Any = importlib.import_module(module)
+    for part in name.split("."):
+        found = getattr(found, part)
+    return found

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, TypeAlias
+from typing import Annotated, Any, Literal, NamedTuple, TypeAlias
 
 import numpy as np
+from annotated_types import Ge, Gt, Le
 from numpy.typing import NDArray
 
 ClientId: TypeAlias = int
@@ -132,13 +133,14 @@ class Job:
 
 
 class Trained(NamedTuple):
-    """A job is done and its vector is where it was asked for."""
+    """A job is done and its vector is where it was asked for. Before it, its worker was idle for `waited` seconds."""
 
     task: int
     finite: bool
     steps: int
     samples: int
     seconds: float
+    waited: float = 0.0
 
 
 class Evaluated(NamedTuple):
@@ -148,6 +150,44 @@ class Evaluated(NamedTuple):
     confusion: NDArray[np.int64]
     loss: float
     seconds: float
+    waited: float = 0.0
+
+
+class Score(NamedTuple):
+    """What an evaluation of the whole test set found; the loss is a mean."""
+
+    accuracy: float
+    loss: float
+    confusion: NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class Training:
+    """How a client trains: plain SGD. Settings of the table `[training]`.
+
+    The learning rate falls by `lr_decay` once an update of the model, once `lr_decay_seconds` of virtual time (by
+    default the mean length of a synchronous round in the paper's setting, 6000 s · 120/121), or never.
+    """
+
+    epochs: Annotated[int, Ge(1)] = 5
+    batch_size: Annotated[int, Ge(1)] = 64
+    lr: Annotated[float, Gt(0)] = 0.01
+    lr_decay: Annotated[float, Gt(0), Le(1)] = 0.999
+    lr_decay_unit: Literal["update", "virtual_time", "none"] = "update"
+    lr_decay_seconds: Annotated[float, Gt(0)] = 5950.0
+
+    def rate(self, version: int, time: float) -> float:
+        """The learning rate of a job dispatched at `time` from `version`."""
+        periods = {"update": version, "virtual_time": time / self.lr_decay_seconds, "none": 0}[self.lr_decay_unit]
+        return float(self.lr * self.lr_decay**periods)
+
+
+@dataclass(frozen=True, slots=True)
+class ModelChoice:
+    """A network: the name of one, or a user's own class or function, and what it is given besides the data's shape."""
+
+    build: str | Callable[..., Any]
+    settings: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

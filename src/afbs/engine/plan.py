@@ -28,6 +28,7 @@ from afbs.types import (
     Order,
     Step,
     Stopped,
+    Training,
     Update,
     Vector,
 )
@@ -115,3 +116,12 @@ def plan(
                 idle.add(info.id)
                 occurrences[info.id] = 0
             examples[info.id] = info.examples
+
+
+def stop_when_lr_below(events: Iterator[Event], training: Training, least: float) -> Iterator[Event]:
+    """The same events, cut off after the step from which on clients would train with a smaller learning rate."""
+    for event in events:
+        yield event
+        if isinstance(event, Decided) and training.rate(event.version, event.time) < least:
+            yield Stopped(event.time, "learning rate")
+            return

@@ -1,0 +1,32 @@
+"""Builds the network that a configuration names, or a user's own."""
+
+from __future__ import annotations
+
+import inspect
+
+from torch import nn
+
+from afbs import registry
+from afbs.types import Dataset, ModelChoice, UserError
+
+
+def build(choice: ModelChoice, dataset: Dataset) -> nn.Module:
+    """The constructor is given `shape`, `classes` and `tokens` where it takes them, and the settings."""
+    maker = registry.find("model", choice.build) if isinstance(choice.build, str) else choice.build
+    if isinstance(maker, nn.Module):
+        raise UserError(
+            "`model` must be a class or a function that builds a module, not a module: each worker has its own."
+        )
+    facts = {"shape": tuple(dataset.train_x.shape[1:]), "classes": dataset.classes, "tokens": dataset.tokens}
+    parameters = inspect.signature(maker).parameters
+    open_ended = any(parameter.kind is inspect.Parameter.VAR_KEYWORD for parameter in parameters.values())
+    if not open_ended:
+        registry.refuse_unknown("model", choice.settings, [key for key in parameters if key not in facts])
+    given = {name: fact for name, fact in facts.items() if name in parameters}
+    try:
+        module = maker(**{**given, **choice.settings})
+    except TypeError as error:
+        raise UserError(f"`model` could not be built: {error}.") from error
+    if not isinstance(module, nn.Module):
+        raise UserError(f"`model` built a {type(module).__name__}, not a torch.nn.Module.")
+    return module

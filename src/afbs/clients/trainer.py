@@ -1,0 +1,103 @@
+"""Local training and evaluation: the only place that calls `backward()`."""
+
+from __future__ import annotations
+
+from time import perf_counter
+from typing import final
+
+import numpy as np
+import torch
+from torch.nn.functional import cross_entropy
+
+from afbs.clients.build import build
+from afbs.clients.flatten import FlatModel
+from afbs.clients.samples import Samples
+from afbs.clients.workload import Workload
+from afbs.interfaces import Plain
+from afbs.seeds import Key
+from afbs.types import Evaluated, Job, Trained, Vector
+
+_EVALUATION_BATCH = 500
+
+
+@final
+class Trainer:
+    """One model, reused for every job. What a job computes depends on its arguments and the workload alone."""
+
+    def __init__(self, workload: Workload):
+        self._work = workload
+        torch.manual_seed(Key.root(workload.seed, "model").integer())
+        self._model = FlatModel(build(workload.model, workload.dataset).to(workload.device))
+        self._samples = Samples(workload)
+        self._jobs = Key.root(workload.seed, "job")
+
+    def initial(self) -> Vector:
+        vector: Vector = self._model.vector.cpu().numpy().copy()
+        return vector
+
+    def train(
+        self,
+        task: int,
+        job: Job,
+        base: Vector,
+        out: Vector,
+        state: Vector | None = None,
+        new_state: Vector | None = None,
+    ) -> Trained:
+        """E epochs of SGD from `base`. Each epoch is shuffled anew; the last batch may be smaller."""
+        began = perf_counter()
+        model, training, rule, device = self._model, self._work.training, self._work.rule, self._work.device
+        key = self._jobs.child(job.client, job.occurrence)
+        rng = key.generator()
+        torch.manual_seed(key.integer())
+        samples, labels = self._samples.client(job.client)
+        samples, labels = samples.to(device), labels.to(device)
+        start = torch.from_numpy(base).to(device)
+        memory = None if state is None else torch.from_numpy(state).to(device)[: len(model.trainable)]
+        model.load(start)
+        model.module.train()
+        params, gradient, anchor = model.trainable, model.gradient, start[: len(model.trainable)]
+        plain = isinstance(rule, Plain)
+        steps = 0
+        for _ in range(training.epochs):
+            order = torch.from_numpy(rng.permutation(len(labels))).to(device)
+            shuffled = torch.split(samples[order], training.batch_size)
+            targets = torch.split(labels[order], training.batch_size)
+            for x, y in zip(shuffled, targets, strict=True):
+                gradient.zero_()
+                cross_entropy(model.module(x), y).backward()  # type: ignore[no-untyped-call]
+                if not plain:
+                    term = rule.gradient(params, anchor, memory)
+                    if term is not None:
+                        gradient.add_(term)
+                params.add_(gradient, alpha=-job.lr)
+                steps += 1
+        end = model.vector.cpu().numpy()
+        if self._work.ships == "delta":
+            np.subtract(base, end, out=out)
+        else:
+            np.copyto(out, end)
+        if new_state is not None:
+            new_state[:] = 0.0
+            new_state[: len(params)] = rule.finish(memory, anchor, params).cpu().numpy()
+        finite = bool(np.isfinite(out).all())
+        return Trained(task, finite, steps, len(labels) * training.epochs, perf_counter() - began)
+
+    def evaluate(self, task: int, base: Vector, part: int) -> Evaluated:
+        """The model on one part of the test set."""
+        began = perf_counter()
+        self._model.load(torch.from_numpy(base))
+        self._model.module.eval()
+        samples, labels = self._samples.test(part)
+        classes = self._work.dataset.classes
+        loss = 0.0
+        confusion = torch.zeros(classes * classes, dtype=torch.int64)
+        batches = zip(torch.split(samples, _EVALUATION_BATCH), torch.split(labels, _EVALUATION_BATCH), strict=True)
+        with torch.inference_mode():
+            for x, y in batches:
+                scores = self._model.module(x.to(self._work.device)).cpu()
+                loss += float(cross_entropy(scores, y, reduction="sum"))
+                # A model that has diverged predicts class 0: argmax of NaN is not a class.
+                guess = scores.nan_to_num().argmax(1).clamp_(max=classes - 1)
+                confusion += torch.bincount(y * classes + guess, minlength=classes * classes)
+        return Evaluated(task, confusion.view(classes, classes).numpy(), loss, perf_counter() - began)

@@ -1,0 +1,74 @@
+"""Memory that processes share: rows of one model's size in an unnamed file.
+
+The file has no name, so it is gone with the last process that has it open, however that process ends. It is sparse
+and free rows with the lowest numbers are used first, so the memory it takes is that of the rows in use at the peak.
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+import tempfile
+from bisect import insort
+from typing import final
+
+import numpy as np
+
+from afbs.types import Matrix
+
+_ALIGNMENT = 64
+
+
+@final
+class Arena:
+    """The server and its workers each have one over the same file. Only the server allocates."""
+
+    def __init__(self, length: int, fd: int):
+        self._length = length
+        self._stride = -(-length * 4 // _ALIGNMENT) * _ALIGNMENT
+        self.fd = fd
+        self._rows = 0
+        self._map: np.ndarray[tuple[int, int], np.dtype[np.float32]] | None = None
+        self._free: list[tuple[int, int]] = []
+        self._taken: dict[int, int] = {}
+
+    def rows(self, first: int, count: int) -> Matrix:
+        """A view of `count` rows."""
+        if self._map is None or first + count > len(self._map):
+            rows = os.fstat(self.fd).st_size // self._stride
+            flat = np.frombuffer(mmap.mmap(self.fd, rows * self._stride), np.float32)
+            self._map = flat.reshape(rows, self._stride // 4)
+        return self._map[first : first + count, : self._length]
+
+    def allocate(self, count: int) -> int:
+        """The number of the first of `count` neighbouring rows."""
+        for place, (first, free) in enumerate(self._free):
+            if free >= count:
+                self._free[place : place + 1] = [(first + count, free - count)] if free > count else []
+                self._taken[first] = count
+                return first
+        grown = max(64, count, self._rows // 2)
+        os.ftruncate(self.fd, (self._rows + grown) * self._stride)
+        self._put_back(self._rows, grown)
+        self._rows += grown
+        return self.allocate(count)
+
+    def free(self, first: int) -> None:
+        self._put_back(first, self._taken.pop(first))
+
+    def _put_back(self, first: int, count: int) -> None:
+        insort(self._free, (first, count))
+        place = self._free.index((first, count))
+        if place + 1 < len(self._free) and first + count == self._free[place + 1][0]:
+            count += self._free.pop(place + 1)[1]
+            self._free[place] = (first, count)
+        if place and sum(self._free[place - 1]) == first:
+            before = self._free[place - 1]
+            self._free[place - 1 : place + 1] = [(before[0], before[1] + count)]
+
+
+def unnamed_file() -> int:
+    if hasattr(os, "memfd_create"):
+        return os.memfd_create("afbs")
+    with tempfile.TemporaryFile() as file:  # no memfd outside Linux
+        return os.dup(file.fileno())

@@ -1,0 +1,533 @@
+"""The computing half of a run: trains what the plan says will count, and applies the steps in the plan's order.
+
+    1. Read the plan ahead, as far as memory allows. Each used update becomes a job; a dropped one never does.
+    2. A job is ready once the version it starts from exists. The job needed soonest goes first, large clients first.
+    3. When all jobs of the next step are done, apply it: a new version exists, and more jobs are ready.
+    4. Evaluations are tasks like jobs and wait for nobody. What they find is recorded in its place, in virtual time.
+
+Because every job depends only on its base version, its client and its key, the result is the same bit for bit
+whatever the number of workers, and whether or not the run was interrupted.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict, deque
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from heapq import heappop, heappush
+from time import perf_counter
+from typing import Any, NamedTuple, Protocol, final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from afbs.interfaces import Algorithm, Executor
+from afbs.record.checkpoint import Checkpoint
+from afbs.types import (
+    Arrived,
+    ClientId,
+    Decided,
+    Dispatched,
+    Evaluated,
+    Event,
+    Job,
+    Lost,
+    Matrix,
+    Memory,
+    Order,
+    Score,
+    Step,
+    Stopped,
+    Trained,
+    Training,
+    Update,
+    Vector,
+)
+
+_LOOK_AHEAD_BYTES = 256 * 2**20
+_LOOK_AHEAD_JOBS = 512
+_EVALUATION_SLACK = 8
+"""An evaluation is as urgent as a job that is needed this many steps later."""
+
+
+class Listener(Protocol):
+    """Hears what happens, in the plan's order."""
+
+    def event(self, event: Event, rejected: Sequence[Update] = ()) -> None: ...
+
+    def evaluated(self, time: float, version: int, score: Score) -> None: ...
+
+    def checkpoint(self, checkpoint: Checkpoint) -> None: ...
+
+    def progress(self, time: float, version: int, trained: int) -> None: ...
+
+
+@dataclass
+class Counts:
+    """What a run did and where its time went (seconds; `train` and `evaluate` are the workers')."""
+
+    arrived: int = 0
+    used: int = 0
+    dropped: int = 0
+    rejected: int = 0
+    lost: int = 0
+    trained: int = 0
+    samples: int = 0
+    steps: int = 0
+    evaluations: int = 0
+    train: float = 0.0
+    evaluate: float = 0.0
+    plan: float = 0.0
+    apply: float = 0.0
+    record: float = 0.0
+    wait: float = 0.0
+    idle: float = 0.0
+    """How long workers had nothing to do, after the first virtual hour."""
+    watched: float = 0.0
+    """How long workers were watched for that."""
+
+
+@dataclass
+class _Pending:
+    """A decided step whose vectors are still to come."""
+
+    decided: Decided
+    events: list[Event]
+    first: int = -1
+    rows: Matrix | None = None
+    orders: list[Order] = field(default_factory=list)
+    missing: int = 0
+    rejected: set[int] = field(default_factory=set)
+
+
+@dataclass
+class _Evaluation:
+    """One version on the test set, part by part."""
+
+    version: int
+    missing: int
+    confusion: NDArray[np.int64] | None = None
+    losses: dict[int, float] = field(default_factory=dict)
+
+    def score(self) -> Score:
+        assert self.confusion is not None
+        total = max(1, int(self.confusion.sum()))
+        loss = sum(self.losses[part] for part in sorted(self.losses))
+        return Score(int(np.trace(self.confusion)) / total, loss / total, self.confusion)
+
+
+class _Moment(NamedTuple):
+    """A moment of the grid; it enters the record once its evaluation is done."""
+
+    time: float
+    evaluation: _Evaluation
+
+
+class _Applied(NamedTuple):
+    decided: Decided
+    rejected: Sequence[Update]
+
+
+class _Task(NamedTuple):
+    """What a task number stands for: a row of a pending step, or a part of an evaluation."""
+
+    pending: _Pending | None
+    row: int
+    order: Order | None
+    evaluation: _Evaluation | None = None
+
+
+@final
+class Run:
+    """One run. `go` returns when the plan has ended; `checkpoint` may be asked for at any time in between."""
+
+    def __init__(
+        self,
+        algorithm: Algorithm[Any],
+        executor: Executor,
+        training: Training,
+        listener: Listener,
+        *,
+        grid: Iterable[float],
+        every: int = 0,
+        evaluation_parts: int = 1,
+        checkpoint_seconds: float = 60.0,
+    ):
+        self._algorithm = algorithm
+        self._executor = executor
+        self._training = training
+        self._listener = listener
+        self._grid = deque(grid)
+        self._every = every
+        self._parts = evaluation_parts
+        self._checkpoint_seconds = checkpoint_seconds
+        self._stateful = algorithm.local.stateful
+
+        self.params: Vector = executor.initial()
+        self.version = 0
+        self.time = 0.0
+        self.counts = Counts()
+        self._memory: Memory = algorithm.begin(self.params)
+        self._states: dict[ClientId, Vector] = {}
+        self._state_slots: dict[ClientId, int] = {}
+        self._slots: dict[int, int] = {}
+        self._users: defaultdict[int, int] = defaultdict(int)
+        self._pending: deque[_Pending] = deque()
+        self._ahead = 0
+        self._ready: list[tuple[int, int, int]] = []
+        self._waiting: defaultdict[int, list[tuple[int, int, int]]] = defaultdict(list)
+        self._tasks: dict[int, _Task] = {}
+        self._under_way = 0
+        self._numbers = 0
+        self._outbox: deque[Event | _Applied | _Moment | Checkpoint] = deque()
+        self._evaluation: _Evaluation | None = None
+        self._contents: dict[int, Vector] = {}
+        self._saved_at = perf_counter()
+        self._watching_since: float | None = None
+        self._look_ahead = max(
+            2 * executor.depth, min(_LOOK_AHEAD_JOBS, _LOOK_AHEAD_BYTES // (4 * max(1, len(self.params))))
+        )
+        self._stopped: Stopped | None = None
+        self._tail: list[Event] = []
+
+    # what a caller asks for
+
+    def go(self, events: Iterator[Event], checkpoint: Checkpoint | None = None) -> Stopped:
+        """Everything in `events`. With a checkpoint, the events up to it are only read, not done."""
+        self._events = events
+        if checkpoint is None:
+            self._slots[0] = self._executor.publish(self.params)
+        else:
+            self._take_up(checkpoint)
+        while True:
+            self._read_ahead()
+            self._hand_out()
+            if self._apply_next():
+                continue
+            if self._under_way:
+                self._collect()
+            elif not self._pending:
+                break
+        stopped = self._stopped
+        assert stopped is not None
+        self._announce(self._tail)
+        self._evaluate_until(stopped.time, including=True)
+        self.time = stopped.time
+        self._outbox.append(stopped)
+        self.settle()
+        return stopped
+
+    def settle(self) -> None:
+        """Finish what has been handed out and record everything that can be recorded."""
+        while self._under_way or any(task.evaluation for task in self._tasks.values()):
+            self._hand_out(evaluations_only=True)
+            self._collect()
+        self._post()
+
+    def save(self) -> None:
+        """A checkpoint of the version that exists now, in its place in the record."""
+        versions = {version: self._executor.read(self._slots[version]).copy() for version in self._live()}
+        self._outbox.append(
+            Checkpoint(self.version, self.params, self._memory, dict(self._states), versions, vars(self.counts).copy())
+        )
+        self._saved_at = perf_counter()
+        self._post()
+
+    def idle_share(self) -> float:
+        """The share of their time that workers had nothing to do, from the second virtual hour on."""
+        return round(self.counts.idle / self.counts.watched, 4) if self.counts.watched else 0.0
+
+    def content(self, order: Order) -> Vector:
+        """One update's vector, now: for algorithms that look before they decide. The plan waits for it."""
+        if order.sequence not in self._contents:
+            while self.version < order.version:
+                self._hand_out()
+                if not self._apply_next():
+                    self._collect()
+            lone = _Pending(Decided(order.time, self.version + 1, Step(())), [], orders=[order], missing=1)
+            lone.first, lone.rows = self._executor.block(1)
+            self._enlist(lone, 0, order, examples=0)
+            while lone.missing:
+                self._hand_out()
+                self._collect()
+            assert lone.rows is not None
+            self._contents[order.sequence] = lone.rows[0].copy()
+            self._executor.release(lone.first)
+        return self._contents[order.sequence]
+
+    # 1. read the plan
+
+    def _read_ahead(self) -> None:
+        began = perf_counter()
+        while self._stopped is None and (self._ahead < self._look_ahead or not self._pending):
+            pending = self._next_step()
+            if pending is None:
+                break
+            self._pending.append(pending)
+            self._prepare(pending)
+            self._ahead += len(pending.orders)
+        self.counts.plan += perf_counter() - began
+
+    def _next_step(self) -> _Pending | None:
+        """The plan up to its next step. What comes after the last step is kept for the record."""
+        seen: list[Event] = []
+        for event in self._events:
+            if isinstance(event, Decided):
+                return _Pending(event, seen)
+            if isinstance(event, Dispatched):
+                self._users[event.order.version] += 1
+            if isinstance(event, Stopped):
+                self._stopped = event
+                self._tail = seen
+                return None
+            seen.append(event)
+        raise RuntimeError("The plan ended without saying why.")
+
+    def _prepare(self, pending: _Pending) -> None:
+        """Jobs for what is used. Where clients remember, a dropped update was still a client's training: it is done."""
+        step = pending.decided.step
+        wanted = (*step.used, *step.dropped) if self._stateful else step.used
+        pending.orders = [update.order for update in wanted]
+        if wanted:
+            pending.first, pending.rows = self._executor.block(len(wanted) * (2 if self._stateful else 1))
+        for row, update in enumerate(wanted):
+            known = self._contents.pop(update.order.sequence, None)
+            if known is None:
+                pending.missing += 1
+                self._enlist(pending, row, update.order, update.examples)
+            else:
+                assert pending.rows is not None
+                pending.rows[row] = known
+                if not np.isfinite(known).all():
+                    pending.rejected.add(row)
+        for update in step.dropped:
+            self._contents.pop(update.order.sequence, None)
+
+    def _enlist(self, pending: _Pending, row: int, order: Order, examples: int) -> None:
+        self._numbers += 1
+        self._tasks[self._numbers] = _Task(pending, row, order)
+        entry = (pending.decided.version, -examples, self._numbers)
+        if order.version <= self.version:
+            heappush(self._ready, entry)
+        else:
+            self._waiting[order.version].append(entry)
+
+    # 2. keep the workers busy
+
+    def _hand_out(self, evaluations_only: bool = False) -> None:
+        kept = []
+        while self._ready and self._under_way < self._executor.depth:
+            entry = heappop(self._ready)
+            number = entry[2]
+            task = self._tasks[number]
+            if task.evaluation is not None:
+                self._executor.evaluate(number, self._slots[task.evaluation.version], task.row)
+            elif evaluations_only:
+                kept.append(entry)
+                continue
+            else:
+                self._train(number, task)
+            self._under_way += 1
+        for entry in kept:
+            heappush(self._ready, entry)
+
+    def _train(self, number: int, task: _Task) -> None:
+        pending, order = task.pending, task.order
+        assert pending is not None
+        assert order is not None
+        job = Job(order.client, order.occurrence, self._training.rate(order.version, order.time))
+        state = None
+        if self._stateful:
+            state = self._state_slot(order.client), pending.first + len(pending.orders) + task.row
+        self._executor.train(number, job, self._slots[order.version], pending.first + task.row, state)
+
+    def _state_slot(self, client: ClientId) -> int:
+        if client not in self._state_slots:
+            state = self._states.get(client)
+            self._state_slots[client] = self._executor.publish(np.zeros_like(self.params) if state is None else state)
+        return self._state_slots[client]
+
+    def _collect(self) -> None:
+        began = perf_counter()
+        results = self._executor.collect()
+        self.counts.wait += perf_counter() - began
+        for result in results:
+            self._under_way -= 1
+            task = self._tasks.pop(result.task)
+            if self._watching_since is not None:
+                self.counts.idle += result.waited
+            if isinstance(result, Trained):
+                self._trained(task, result)
+            else:
+                self._evaluated(task, result)
+        now = perf_counter()
+        if self._watching_since is not None:
+            self.counts.watched += (now - self._watching_since) * self._executor.workers
+        if self.time > 3600:
+            self._watching_since = now
+
+    def _trained(self, task: _Task, result: Trained) -> None:
+        assert task.pending is not None
+        task.pending.missing -= 1
+        if not result.finite:
+            task.pending.rejected.add(task.row)
+        self.counts.trained += 1
+        self.counts.samples += result.samples
+        self.counts.steps += result.steps
+        self.counts.train += result.seconds
+
+    # 3. apply steps in order
+
+    def _apply_next(self) -> bool:
+        if not self._pending or self._pending[0].missing:
+            return False
+        pending = self._pending.popleft()
+        self._announce(pending.events)
+        began = perf_counter()
+        decided = pending.decided
+        step, rejected = self._accepted(pending)
+        if step.used:
+            assert pending.rows is not None
+            chosen = pending.rows[: len(decided.step.used)]
+            rows = (
+                chosen if not rejected else chosen[[row for row in range(len(chosen)) if row not in pending.rejected]]
+            )
+            self._memory, self.params = self._algorithm.apply(self._memory, self.params, step, rows)
+        if pending.rows is not None:
+            if self._stateful:
+                self._keep_states(pending, pending.rows)
+            self._executor.release(pending.first)
+        self._evaluate_until(decided.time)
+        self.version, self.time = decided.version, decided.time
+        self._slots[self.version] = self._executor.publish(self.params)
+        for entry in self._waiting.pop(self.version, ()):
+            heappush(self._ready, entry)
+        self._ahead -= len(pending.orders)
+        self.counts.used += len(step.used)
+        self.counts.dropped += len(step.dropped)
+        self.counts.rejected += len(rejected)
+        self._outbox.append(_Applied(decided._replace(step=step), rejected))
+        for update in (*decided.step.used, *decided.step.dropped):
+            self._let_go(update.base_version)
+        self._let_go_if_unused(self.version - 1)
+        self.counts.apply += perf_counter() - began
+        if self._every and self.version % self._every == 0:
+            self._evaluate(self.time)
+        if perf_counter() - self._saved_at > self._checkpoint_seconds:
+            self.save()
+        self._post()
+        return True
+
+    def _accepted(self, pending: _Pending) -> tuple[Step, list[Update]]:
+        """The step without updates that are not finite, as if they had not been used."""
+        step = pending.decided.step
+        if not pending.rejected & set(range(len(step.used))):
+            return step, []
+        used = tuple(update for row, update in enumerate(step.used) if row not in pending.rejected)
+        rejected = [update for row, update in enumerate(step.used) if row in pending.rejected]
+        return step._replace(used=used, weights=self._algorithm.weigh(used) if used else ()), rejected
+
+    def _keep_states(self, pending: _Pending, rows: Matrix) -> None:
+        for row, order in enumerate(pending.orders):
+            if row not in pending.rejected:
+                self._states[order.client] = rows[len(pending.orders) + row].copy()
+                self._executor.retire(self._state_slots.pop(order.client))
+
+    def _announce(self, events: Sequence[Event]) -> None:
+        for event in events:
+            self._evaluate_until(event.time)
+            self._outbox.append(event)
+            if isinstance(event, Arrived):
+                self.counts.arrived += 1
+            elif isinstance(event, Lost):
+                self.counts.lost += 1
+                self._let_go(event.order.version)
+
+    def _let_go(self, version: int) -> None:
+        self._users[version] -= 1
+        self._let_go_if_unused(version)
+
+    def _let_go_if_unused(self, version: int) -> None:
+        if version < self.version and self._users[version] <= 0:
+            self._users.pop(version, None)
+            slot = self._slots.pop(version, None)
+            if slot is not None:
+                self._executor.retire(slot)
+
+    def _live(self) -> list[int]:
+        """The versions that jobs still to be applied start from, besides the newest."""
+        return [version for version in self._slots if version < self.version]
+
+    # 4. evaluate and record
+
+    def _evaluate_until(self, time: float, including: bool = False) -> None:
+        """The moments of the grid before `time` see the version that exists now."""
+        while self._grid and (self._grid[0] < time or (including and self._grid[0] <= time)):
+            self._evaluate(self._grid.popleft())
+
+    def _evaluate(self, time: float) -> None:
+        if self._evaluation is None or self._evaluation.version != self.version:
+            self._evaluation = _Evaluation(self.version, self._parts)
+            self._users[self.version] += 1
+            for part in range(self._parts):
+                self._numbers += 1
+                self._tasks[self._numbers] = _Task(None, part, None, self._evaluation)
+                heappush(self._ready, (self.version + _EVALUATION_SLACK, 0, self._numbers))
+        self._outbox.append(_Moment(time, self._evaluation))
+
+    def _evaluated(self, task: _Task, result: Evaluated) -> None:
+        evaluation = task.evaluation
+        assert evaluation is not None
+        known = evaluation.confusion
+        evaluation.confusion = result.confusion if known is None else known + result.confusion
+        evaluation.losses[task.row] = result.loss
+        evaluation.missing -= 1
+        self.counts.evaluate += result.seconds
+        if not evaluation.missing:
+            self.counts.evaluations += 1
+            self._let_go(evaluation.version)
+            self._post()
+
+    def _post(self) -> None:
+        """Tell the listener everything up to the first evaluation that is still under way."""
+        began = perf_counter()
+        while self._outbox:
+            item = self._outbox[0]
+            if isinstance(item, _Moment):
+                if item.evaluation.missing:
+                    break
+                self._listener.evaluated(item.time, item.evaluation.version, item.evaluation.score())
+            elif isinstance(item, Checkpoint):
+                self._listener.checkpoint(item)
+            elif isinstance(item, _Applied):
+                self._listener.event(item.decided, item.rejected)
+            else:
+                self._listener.event(item)
+            self._outbox.popleft()
+        self._listener.progress(self.time, self.version, self.counts.trained)
+        self.counts.record += perf_counter() - began
+
+    # taking up a run again
+
+    def _take_up(self, checkpoint: Checkpoint) -> None:
+        """Read the plan up to the checkpoint, without doing it, and continue from there."""
+        while checkpoint.version > 0:
+            pending = self._next_step()
+            if pending is None:
+                raise RuntimeError("The plan ends before the checkpoint: it does not belong to this run.")
+            for event in pending.events:
+                if isinstance(event, Lost):
+                    self._users[event.order.version] -= 1
+            for update in (*pending.decided.step.used, *pending.decided.step.dropped):
+                self._users[update.base_version] -= 1
+            if pending.decided.version == checkpoint.version:
+                self.time = pending.decided.time
+                break
+        while self._grid and self._grid[0] < self.time:
+            self._grid.popleft()
+        self.version, self.params = checkpoint.version, checkpoint.params
+        self._memory, self._states = dict(checkpoint.memory), dict(checkpoint.states)
+        self.counts = Counts(**checkpoint.counts)
+        self._users = defaultdict(int, {version: users for version, users in self._users.items() if users > 0})
+        self._slots = {version: self._executor.publish(vector) for version, vector in checkpoint.versions.items()}
+        self._slots[self.version] = self._executor.publish(self.params)

@@ -1,0 +1,85 @@
+"""Writes a run folder, as `docs/run-folder.md` describes it."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, final
+
+from afbs.types import UserError
+
+SCHEMA = 1
+
+
+@final
+class Writer:
+    """Appends to a run folder. A full disk stops the run with a message; what was written stays and can be resumed."""
+
+    def __init__(self, folder: Path, offset: int | None = None):
+        """Opens `folder`; with `offset`, cuts `events.jsonl` back to where the run is taken up again."""
+        self.folder = folder
+        self._file = (folder / "events.jsonl").open("ab")
+        if offset is not None:
+            self._file.truncate(offset)
+            self._file.seek(0, os.SEEK_END)
+
+    def event(self, **fields: Any) -> None:
+        self._attempt(lambda: self._file.write(_line(fields)))
+
+    def flush(self) -> None:
+        """Let readers see what there is."""
+        self._attempt(self._file.flush)
+
+    def position(self) -> int:
+        """Where the next line will begin, once everything before it is safe on disk."""
+        self._attempt(self._file.flush)
+        self._attempt(lambda: os.fsync(self._file.fileno()))
+        return self._file.tell()
+
+    def document(self, name: str, content: Mapping[str, Any]) -> None:
+        text = json.dumps(content, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+        self._attempt(lambda: replace_file(self.folder / name, text.encode()))
+
+    def close(self) -> None:
+        self._attempt(self._file.close)
+
+    def _attempt(self, action: Any) -> None:
+        try:
+            action()
+        except OSError as error:
+            raise RecordError(self.folder, error) from error
+
+
+class RecordError(RuntimeError):
+    """The run folder could not be written."""
+
+    def __init__(self, folder: Path, error: OSError):
+        reason = error.strerror or str(error)
+        super().__init__(f"Could not write to {folder}: {reason}. Make room, then: afbs resume {folder}")
+
+
+def replace_file(path: Path, content: bytes) -> None:
+    """Write beside, make sure it is on disk, then rename: a file is there whole or not at all."""
+    beside = path.with_name(path.name + ".part")
+    with beside.open("wb") as file:
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())
+    beside.replace(path)
+
+
+def create_folder(path: Path) -> Path:
+    """A new folder for a run."""
+    try:
+        (path / "checkpoints").mkdir(parents=True)
+    except FileExistsError:
+        raise UserError(f"{path} exists already. Choose another folder, or continue with: afbs resume {path}") from None
+    except OSError as error:
+        raise UserError(f"The run folder {path} cannot be made: {error.strerror}.") from error
+    return path
+
+
+def _line(fields: Mapping[str, Any]) -> bytes:
+    return json.dumps(fields, separators=(",", ":"), ensure_ascii=False).encode() + b"\n"
