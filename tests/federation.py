@@ -15,7 +15,20 @@ from afbs.latency.always import Always
 from afbs.latency.uniform import Uniform
 from afbs.seeds import Key
 from afbs.transports.simulated import Simulated
-from afbs.types import Arrived, ClientId, ClientInfo, Decided, Dispatched, Event, Lost, Order, Step, Stopped, Vector
+from afbs.types import (
+    Arrived,
+    ClientId,
+    ClientInfo,
+    Decided,
+    Dispatched,
+    Event,
+    Lost,
+    Matrix,
+    Order,
+    Step,
+    Stopped,
+    Vector,
+)
 
 
 @dataclass(frozen=True)
@@ -96,6 +109,13 @@ class Outcome:
     memories: list[dict[str, Vector]]
     events: list[Event] = field(default_factory=list)
     duals: dict[ClientId, Vector] = field(default_factory=dict)
+    trained: dict[int, tuple[Vector, Vector, Vector]] = field(default_factory=dict)
+    """Of each order: the model it began with, the model it ended with, the client's state after it."""
+
+    def rows(self, algorithm: Algorithm[Any], step: Step) -> Matrix:
+        """What the clients of a step ship."""
+        jobs = [self.trained[update.order.sequence] for update in step.used]
+        return np.array([end if algorithm.ships == "end" else start - end for start, end, _ in jobs])
 
     @property
     def steps(self) -> list[Step]:
@@ -125,10 +145,9 @@ def drive(
     transport = Simulated(world.clients, latency, availability or Always(), seed)
     rule = algorithm.local
     outcome = Outcome([world.start], [algorithm.begin(world.start)])
-    trained: dict[int, tuple[Vector, Vector, Vector]] = {}
 
     def content(order: Order) -> Vector:
-        start, end, _ = trained[order.sequence]
+        start, end, _ = outcome.trained[order.sequence]
         return start - end
 
     for event in plan(
@@ -139,13 +158,12 @@ def drive(
             case Dispatched(_, order):
                 start = outcome.models[order.version]
                 dual = outcome.duals.get(order.client, np.zeros_like(start))
-                trained[order.sequence] = (start, *world.train(rule, order.client, start, dual))
+                outcome.trained[order.sequence] = (start, *world.train(rule, order.client, start, dual))
             case Arrived(_, update):
-                outcome.duals[update.client] = trained[update.order.sequence][2]
+                outcome.duals[update.client] = outcome.trained[update.order.sequence][2]
             case Decided(_, version, step):
                 assert version == len(outcome.models)
-                jobs = [trained[update.order.sequence] for update in step.used]
-                rows = np.array([end if algorithm.ships == "end" else start - end for start, end, _ in jobs])
+                rows = outcome.rows(algorithm, step)
                 memory, model = algorithm.apply(outcome.memories[-1], outcome.models[-1], step, rows)
                 rows[:] = np.nan  # they were only lent
                 outcome.memories.append(memory)
