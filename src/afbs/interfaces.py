@@ -171,6 +171,10 @@ class Availability(ABC):
     def vanishes(self, client: ClientInfo, start: float, finish: float, key: Key) -> float | None:
         """The moment between `start` and `finish` at which the client is lost with its job, or None."""
 
+    def absence(self, client: ClientInfo, key: Key) -> float:
+        """How long a client that vanished from this job cannot be reached, beyond what `back` says."""
+        return 0.0
+
 
 class Transport(ABC):
     """Carries orders to clients and brings back news. Virtual or real time is its affair alone."""

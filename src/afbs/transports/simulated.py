@@ -29,6 +29,7 @@ class Simulated(Transport):
         self._latency_key = Key.root(seed, "latency")
         self._availability_key = Key.root(seed, "availability")
         self._heap: list[tuple[float, int, int, Order | ClientId]] = []
+        self._away_until: dict[ClientId, float] = {}
         self._now = 0.0
 
     def send(self, order: Order) -> None:
@@ -44,10 +45,12 @@ class Simulated(Transport):
             heappush(self._heap, (finish, _DELIVERED, order.sequence, order))
         else:
             heappush(self._heap, (lost, _FAILED, order.sequence, order))
+            self._away_until[client.id] = lost + self._availability.absence(client, key)
 
     def reachable(self, client: ClientId) -> bool:
         key = Key(self._availability_key.digest, (client,))
-        back = self._availability.back(self._clients[client], self._now, key)
+        there = max(self._now, self._away_until.get(client, 0.0))
+        back = self._availability.back(self._clients[client], there, key) if there < math.inf else there
         if back <= self._now:
             return True
         if back < math.inf:
