@@ -5,6 +5,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from afbs.types import UserError
+
 
 def largest_remainder(total: int, weights: NDArray[np.float64]) -> NDArray[np.int64]:
     """Numbers that sum to `total` and differ from their exact share by less than one; ties go to the first."""
@@ -19,3 +21,12 @@ def volumes(total: int, clients: int, least: int, sigma: float, rng: np.random.G
     """How many samples each client has: `least` for everyone, the rest in log-normal proportions."""
     rest: NDArray[np.int64] = largest_remainder(total - least * clients, np.exp(sigma * rng.standard_normal(clients)))
     return rest + np.int64(least)
+
+
+def require_samples(samples: int, clients: int, least: int) -> None:
+    """A UserError if there are too few samples to go round."""
+    if samples < clients * least:
+        raise UserError(
+            f"`partition.clients`: {clients} clients with at least {least} of {samples} samples each cannot be made; "
+            f"at most {samples // least} clients would do."
+        )

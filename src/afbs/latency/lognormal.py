@@ -1,0 +1,27 @@
+"""Many quick clients and a few slow ones: the logarithm of the duration is normal."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import exp
+from typing import Annotated, Literal, final
+
+from annotated_types import Ge, Gt
+
+from afbs.interfaces import Latency
+from afbs.latency._draw import SHORTEST, standard_normal
+from afbs.seeds import Key
+from afbs.types import ClientInfo
+
+
+@final
+@dataclass(frozen=True)
+class LogNormal(Latency):
+    """Half the durations are above `median` seconds; `sigma` is the spread of their logarithm."""
+
+    median: Annotated[float, Gt(0)] = 2000.0
+    sigma: Annotated[float, Ge(0)] = 1.0
+    per: Literal["client", "job"] = "client"
+
+    def duration(self, client: ClientInfo, start: float, key: Key) -> float:
+        return max(SHORTEST, self.median * exp(self.sigma * standard_normal(key)))

@@ -1,0 +1,39 @@
+"""Nearly everybody is quick and somebody is always very slow: a Pareto distribution.
+
+Long-tailed durations are the setting of FedFa (Xu et al. 2024); its exact figures are not known here, so the
+parameters are plain ones: at `tail` = 1.5 one job in a hundred takes over twenty times the shortest.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated, Literal, final
+
+from annotated_types import Gt
+
+from afbs.interfaces import Latency
+from afbs.seeds import Key
+from afbs.types import ClientInfo, UserError
+
+
+@final
+@dataclass(frozen=True)
+class LongTailed(Latency):
+    """From `shortest` to `longest` seconds, with a Pareto tail: a smaller `tail` makes slow clients slower."""
+
+    shortest: Annotated[float, Gt(0)] = 600.0
+    tail: Annotated[float, Gt(0)] = 1.5
+    longest: Annotated[float, Gt(0)] = 86_400.0
+    per: Literal["client", "job"] = "client"
+
+    def __post_init__(self) -> None:
+        if self.shortest > self.longest:
+            raise UserError(
+                f"`latency.shortest` must not be above `latency.longest`, got {self.shortest:g} and {self.longest:g}."
+            )
+
+    def duration(self, client: ClientInfo, start: float, key: Key) -> float:
+        try:
+            return min(self.longest, float(self.shortest * (1.0 - key.uniform()) ** (-1.0 / self.tail)))
+        except OverflowError:
+            return self.longest

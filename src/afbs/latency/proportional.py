@@ -1,0 +1,31 @@
+"""Computing takes as long as there are samples; then the update must be sent."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import exp
+from typing import Annotated, Literal, final
+
+from annotated_types import Ge, Gt
+
+from afbs.interfaces import Latency
+from afbs.latency._draw import SHORTEST, standard_normal
+from afbs.seeds import Key
+from afbs.types import ClientInfo
+
+
+@final
+@dataclass(frozen=True)
+class Proportional(Latency):
+    """`seconds_per_example` for each sample plus `network` seconds; both are medians, with log-normal spreads."""
+
+    seconds_per_example: Annotated[float, Gt(0)] = 10.0
+    speed_sigma: Annotated[float, Ge(0)] = 0.5
+    network: Annotated[float, Ge(0)] = 60.0
+    network_sigma: Annotated[float, Ge(0)] = 0.5
+    per: Literal["client", "job"] = "client"
+
+    def duration(self, client: ClientInfo, start: float, key: Key) -> float:
+        compute = client.examples * self.seconds_per_example * exp(self.speed_sigma * standard_normal(key, 0))
+        network = self.network * exp(self.network_sigma * standard_normal(key, 1))
+        return max(SHORTEST, compute + network)
