@@ -1,0 +1,353 @@
+"""A run reduced to what its figures need: a few kilobytes, whether it had a hundred arrivals or a million.
+
+Curves keep their extremes when they are thinned; everything else is counted into bins, so nothing is left out.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from afbs.record.reader import Floats, Ints, Run
+
+BINS = 80
+MOST_CLUSTERS = 12
+
+
+@dataclass(frozen=True)
+class Facts:
+    """The numbers from which tables and sentences are made. What a run does not tell is nan."""
+
+    best: float
+    best_time: float
+    final: float
+    seconds: float
+    steps: int
+    scale_mean: float
+    scale_sum: float
+    arrived: int
+    used: int
+    dropped: int
+    rejected: int
+    lost: int
+    staleness_all: float
+    staleness_used: float
+    examples_all: float
+    examples_used: float
+    delivered: int
+    never: int
+    clients: int
+    test_size: float
+    trained: float
+    skipped: float
+    samples: float
+    upload: float
+    upload_saved: float
+    wall: float
+
+
+@dataclass(frozen=True)
+class Digest:
+    """One run, small."""
+
+    name: str
+    folder: str
+    algorithm: str
+    seed: int | None
+    state: str
+    config: Mapping[str, Any]
+    meta: Mapping[str, Any]
+    target: float | None
+    horizon: float
+    facts: Facts
+    curve: dict[str, Floats]
+    full: tuple[Floats, Floats]
+    staleness: tuple[Ints, Ints]
+    flow: dict[str, Any]
+    scale: dict[str, Floats]
+    weights: dict[str, Floats]
+    clients: dict[str, Any]
+    per_class: Floats
+    confusion: Ints | None
+    clusters: dict[str, Any]
+    remarks: tuple[str, ...]
+
+
+def digest(run: Run, points: int = 500, clients: int = 5000) -> Digest:
+    """`points` and `clients` bound what is kept of the curves and of the clients."""
+    order = np.argsort(run.orders.finish)
+    finish = run.orders.finish[order][~run.orders.lost[order]]
+    keep = thin(run.evals.time, run.evals.accuracy, points)
+    curve = {
+        "time": run.evals.time[keep],
+        "version": run.evals.version[keep].astype(np.float64),
+        "updates": np.searchsorted(finish[np.isfinite(finish)], run.evals.time[keep], "right").astype(np.float64),
+        "wall": run.evals.wall[keep],
+        "accuracy": run.evals.accuracy[keep],
+        "loss": run.evals.loss[keep],
+    }
+    cluster_of = _cluster_of(run)
+    who = _participation(run, cluster_of)
+    return Digest(
+        name=run.name,
+        folder=run.folder.name,
+        algorithm=run.algorithm,
+        seed=run.seed,
+        state=state_of(run),
+        config=run.config,
+        meta={name: value for name, value in run.meta.items() if name not in ("clients", "labels")},
+        target=run.target,
+        horizon=run.horizon,
+        facts=_facts(run, who),
+        curve=curve,
+        full=(run.evals.time, run.evals.accuracy),
+        staleness=_staleness(run),
+        flow=_flow(run, cluster_of),
+        scale=_scale(run),
+        weights=_weights(run),
+        clients=_some_clients(who, clients),
+        per_class=run.evals.per_class[-1] if len(run.evals.per_class) else np.empty(0),
+        confusion=run.confusion,
+        clusters=_clusters(run, cluster_of),
+        remarks=_remarks(run),
+    )
+
+
+def state_of(run: Run) -> str:
+    """`ended`, `interrupted`, or `unfinished`: still going, or killed."""
+    if run.result is None and run.end is None:
+        return "unfinished"
+    reason = str((run.end or {}).get("reason", ""))
+    return "interrupted" if reason == "interrupted" else "ended"
+
+
+def thin(x: Floats, y: Floats, most: int) -> Ints:
+    """Which points to keep: all if they are few, else the first, last, lowest and highest of equal stretches."""
+    if len(x) <= most:
+        return np.arange(len(x))
+    edges = np.linspace(0, len(x), max(1, most // 4) + 1).astype(np.int64)
+    known = np.where(np.isfinite(y), y, np.nanmedian(y) if np.isfinite(y).any() else 0.0)
+    kept: set[int] = set()
+    for low, high in pairwise(edges.tolist()):
+        if high > low:
+            part = known[low:high]
+            kept |= {int(low), int(high) - 1, int(low + part.argmin()), int(low + part.argmax())}
+    return np.array(sorted(kept), np.int64)
+
+
+def _facts(run: Run, who: dict[str, NDArray[Any]]) -> Facts:
+    result = run.result or {}
+    jobs, updates = _of(result, "jobs"), run.updates
+    reached = np.flatnonzero(run.evals.accuracy == run.best_accuracy)
+    size = 4.0 * float(run.meta.get("parameters") or math.nan)
+    used, dropped = int(updates.used.sum()), int((~updates.used).sum())
+    return Facts(
+        best=run.best_accuracy,
+        best_time=float(run.evals.time[reached[0]]) if len(reached) else math.nan,
+        final=run.final_accuracy,
+        seconds=run.seconds,
+        steps=len(run.steps.version),
+        scale_mean=_mean(run.steps.scale),
+        scale_sum=float(run.steps.scale.sum()),
+        arrived=run.arrivals,
+        used=used,
+        dropped=dropped,
+        rejected=int(run.steps.rejected.sum()),
+        lost=int(run.orders.lost.sum()),
+        staleness_all=_mean(updates.staleness),
+        staleness_used=_mean(updates.staleness[updates.used]),
+        examples_all=_mean(updates.examples),
+        examples_used=_mean(updates.examples[updates.used]),
+        delivered=int((who["arrived"] > 0).sum()),
+        never=int(((who["arrived"] > 0) & (who["used"] == 0)).sum()),
+        clients=len(who["id"]),
+        test_size=float(run.confusion.sum()) if run.confusion is not None else math.nan,
+        trained=float(jobs.get("trained", math.nan)),
+        skipped=float(jobs.get("skipped", math.nan)),
+        samples=float(jobs.get("samples", math.nan)),
+        upload=float(result.get("upload_bytes", used * size)),
+        upload_saved=float(result.get("skipped_upload_bytes", dropped * size)),
+        wall=_last_wall(run),
+    )
+
+
+def _last_wall(run: Run) -> float:
+    walls = [*run.evals.wall[-1:], *run.steps.wall[-1:], float((run.end or {}).get("wall") or math.nan)]
+    known = [wall for wall in walls if math.isfinite(wall)]
+    return float(max(known)) if known else math.nan
+
+
+def _staleness(run: Run) -> tuple[Ints, Ints]:
+    """How many updates of each staleness were kept and dropped."""
+    ages = np.maximum(run.updates.staleness, 0)
+    length = int(ages.max()) + 1 if len(ages) else 1
+    return (
+        np.bincount(ages[run.updates.used], minlength=length),
+        np.bincount(ages[~run.updates.used], minlength=length),
+    )
+
+
+def _flow(run: Run, cluster_of: dict[int, int]) -> dict[str, Any]:
+    """What an average step kept and dropped of each cluster, over virtual time."""
+    updates, steps = run.updates, run.steps
+    if not len(steps.time):
+        return {}
+    clusters = np.array([cluster_of.get(int(client), 0) for client in updates.client], np.int64)
+    names = sorted(set(clusters.tolist()))[:MOST_CLUSTERS]
+    edges = np.linspace(0.0, max(float(steps.time[-1]), 1.0), min(BINS // 2, max(1, len(steps.time))) + 1)
+    bin_of_step = np.clip(np.searchsorted(edges, steps.time, "right") - 1, 0, len(edges) - 2)
+    number = np.bincount(bin_of_step, minlength=len(edges) - 1)
+    bins = bin_of_step[updates.step]
+
+    def per_step(chosen: NDArray[np.bool_]) -> Floats:
+        with np.errstate(invalid="ignore"):
+            return np.bincount(bins[chosen], minlength=len(number)) / np.where(number, number, np.nan)
+
+    return {
+        "time": (edges[:-1] + edges[1:]) / 2,
+        "width": float(edges[1] - edges[0]),
+        "clusters": names,
+        "kept": [per_step((clusters == name) & updates.used) for name in names],
+        "dropped": [per_step((clusters == name) & ~updates.used) for name in names],
+    }
+
+
+def _scale(run: Run) -> dict[str, Floats]:
+    """The total weight of a step over virtual time: the mean and the middle 80 % of each stretch."""
+    time, scale = run.steps.time, run.steps.scale
+    if not len(time):
+        return {}
+    parts = np.array_split(np.arange(len(time)), min(BINS, len(time)))
+    return {
+        "time": np.array([time[part].mean() for part in parts]),
+        "mean": np.array([scale[part].mean() for part in parts]),
+        "low": np.array([np.quantile(scale[part], 0.1) for part in parts]),
+        "high": np.array([np.quantile(scale[part], 0.9) for part in parts]),
+    }
+
+
+def _weights(run: Run) -> dict[str, Floats]:
+    """The mean weight of an update by its staleness, as a multiple of an equal share of its step."""
+    updates = run.updates
+    chosen = updates.used & np.isfinite(updates.weight)
+    if not chosen.any():
+        return {}
+    share = updates.weight[chosen] * np.maximum(run.steps.used, 1)[updates.step[chosen]]
+    ages = np.maximum(updates.staleness[chosen], 0)
+    number = np.bincount(ages)
+    there = np.flatnonzero(number)
+    return {"staleness": there.astype(np.float64), "weight": np.bincount(ages, share)[there] / number[there]}
+
+
+def _participation(run: Run, cluster_of: dict[int, int]) -> dict[str, NDArray[Any]]:
+    """One row a client: how much it has, how long it takes, how often it delivered and how often that counted."""
+    known = run.clients
+    ids = np.array(known.get("id") or sorted(set(run.orders.client.tolist())), np.int64)
+    row = {int(client): i for i, client in enumerate(ids)}
+    place = np.array([row.get(int(client), -1) for client in run.updates.client], np.int64)
+    used = np.bincount(place[run.updates.used & (place >= 0)], minlength=len(ids))
+    arrived = np.bincount(place[place >= 0], minlength=len(ids))
+    return {
+        "id": ids,
+        "examples": _column(known.get("examples"), ids),
+        "latency": _latency(run, ids, row),
+        "cluster": np.array([cluster_of.get(int(client), 0) for client in ids], np.int64),
+        "arrived": arrived,
+        "used": used,
+    }
+
+
+def _latency(run: Run, ids: Ints, row: dict[int, int]) -> Floats:
+    """What was drawn for the client, or the mean of what its jobs took."""
+    drawn = run.clients.get("latency")
+    if drawn:
+        return _column(drawn, ids)
+    orders = run.orders
+    done = np.isfinite(orders.finish) & ~orders.lost
+    place = np.array([row.get(int(client), -1) for client in orders.client[done]], np.int64)
+    took = (orders.finish - orders.start)[done][place >= 0]
+    place = place[place >= 0]
+    number = np.bincount(place, minlength=len(ids))
+    return np.where(number > 0, np.bincount(place, took, len(ids)) / np.maximum(number, 1), np.nan)
+
+
+def _some_clients(who: dict[str, NDArray[Any]], most: int) -> dict[str, Any]:
+    """All of them, or all that never counted (as far as they fit) and an even sample of the rest."""
+    total = len(who["id"])
+    if total <= most:
+        return {**who, "total": total}
+    starved = np.flatnonzero((who["arrived"] > 0) & (who["used"] == 0))[: most // 2]
+    rest = np.setdiff1d(np.arange(total), starved)
+    even = rest[np.linspace(0, len(rest) - 1, most - len(starved)).astype(np.int64)]
+    chosen = np.sort(np.concatenate([starved, even]))
+    return {name: column[chosen] for name, column in who.items()} | {"total": total}
+
+
+def _clusters(run: Run, cluster_of: dict[int, int]) -> dict[str, Any]:
+    """The mean label shares of each cluster, and how far its clients lie from that mean."""
+    labels, ids = run.meta.get("labels"), run.clients.get("id")
+    if not labels or not ids or len(labels) != len(ids):
+        return {}
+    try:
+        counts = np.array(labels, np.float64)
+    except (TypeError, ValueError):
+        return {}
+    if counts.ndim != 2:
+        return {}
+    shares = counts / np.maximum(counts.sum(axis=1, keepdims=True), 1)
+    groups = np.array([cluster_of.get(int(client), 0) for client in ids])
+    names = sorted(set(groups.tolist()))[:50]
+    means = np.array([shares[groups == name].mean(axis=0) for name in names])
+    overall = shares.mean(axis=0)
+    inside = np.concatenate([np.abs(shares[groups == n] - means[i]).sum(axis=1) / 2 for i, n in enumerate(names)])
+    return {
+        "names": names,
+        "sizes": [int((groups == name).sum()) for name in names],
+        "shares": means,
+        "inside": float(inside.mean()),
+        "overall": float((np.abs(shares - overall).sum(axis=1) / 2).mean()),
+    }
+
+
+def _remarks(run: Run) -> tuple[str, ...]:
+    """What a reader should know before trusting the figures."""
+    said = []
+    if run.unreadable:
+        said.append(f"{run.unreadable} unreadable line{'s' if run.unreadable > 1 else ''} skipped")
+    if run.resumes:
+        said.append(f"resumed {run.resumes} time{'s' if run.resumes > 1 else ''}")
+    if not len(run.evals.accuracy):
+        said.append("no evaluation yet")
+    elif not np.isfinite(run.evals.loss).any():
+        said.append("loss was not recorded")
+    if run.steps.rejected.sum():
+        said.append(f"{int(run.steps.rejected.sum())} updates were not finite and were left out")
+    return tuple(said)
+
+
+def _cluster_of(run: Run) -> dict[int, int]:
+    ids, clusters = run.clients.get("id") or (), run.clients.get("cluster") or ()
+    if len(ids) != len(clusters):
+        return {}
+    return {int(client): int(cluster) for client, cluster in zip(ids, clusters, strict=True) if cluster is not None}
+
+
+def _column(values: Any, ids: Ints) -> Floats:
+    if not isinstance(values, list) or len(values) != len(ids):
+        return np.full(len(ids), np.nan)
+    return np.array([math.nan if value is None else value for value in values], np.float64)
+
+
+def _of(mapping: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+    value = mapping.get(name)
+    return value if isinstance(value, Mapping) else {}
+
+
+def _mean(values: NDArray[Any]) -> float:
+    return float(values.mean()) if len(values) else math.nan

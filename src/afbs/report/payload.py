@@ -1,0 +1,119 @@
+"""The data behind the page's figures, as plain JSON values; numbers are rounded to what a figure can show."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from afbs.report.arms import Arm
+from afbs.report.digest import Digest
+from afbs.report.palette import CLUSTERS
+from afbs.report.words import clip
+
+MOST_BYTES = 4_500_000
+"""With plotly's own JavaScript (4.8 MB) a page then stays below 10 MB."""
+MOST_CLASSES = 200
+
+
+def payload(arms: Sequence[Arm], targets: Sequence[float]) -> dict[str, Any]:
+    """Everything that the page's JavaScript draws."""
+    runs: list[dict[str, Any]] = []
+    described: list[dict[str, Any]] = []
+    for arm in arms:
+        first = len(runs)
+        runs += [_run(run, arm, len(described)) for run in arm.runs]
+        described.append(_arm(arm, list(range(first, len(runs)))))
+    return {
+        "arms": described,
+        "runs": runs,
+        "targets": list(targets),
+        "clusterColours": [[look.light, look.dark] for look in CLUSTERS],
+    }
+
+
+def script_json(value: Any) -> str:
+    """JSON that may stand inside a script element: it cannot end the element, whatever strings it holds."""
+    text = json.dumps(plain(value), ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    for character in "<>&\u2028\u2029":
+        text = text.replace(character, f"\\u{ord(character):04x}")
+    return text
+
+
+def plain(value: Any) -> Any:
+    """Numpy to lists, numbers to five digits, what is not finite to null."""
+    if isinstance(value, np.ndarray):
+        return plain(value.tolist())
+    if isinstance(value, Mapping):
+        return {str(name): plain(entry) for name, entry in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(entry) for entry in value]
+    if isinstance(value, float):
+        if not math.isfinite(value):
+            return None
+        short = float(f"{value:.5g}")
+        return int(short) if short == int(short) else short
+    return value
+
+
+def _arm(arm: Arm, runs: list[int]) -> dict[str, Any]:
+    kept, dropped = _pooled([run.staleness for run in arm.runs])
+    return {
+        "label": arm.label,
+        "algorithm": clip(arm.algorithm, 60),
+        "light": arm.look.light,
+        "dark": arm.look.dark,
+        "dash": arm.look.dash,
+        "marker": arm.look.marker,
+        "runs": runs,
+        "seeds": arm.seeds,
+        "kept": kept,
+        "dropped": dropped,
+        "scale": arm.runs[0].scale,
+        "weights": arm.runs[0].weights,
+        "perClass": _mean_rows([run.per_class for run in arm.runs]),
+        "confusion": _summed([run.confusion for run in arm.runs]),
+        "cost": {
+            name: arm.mean(name)
+            for name in ("trained", "skipped", "used", "dropped", "samples", "upload", "upload_saved", "wall")
+        },
+    }
+
+
+def _run(run: Digest, arm: Arm, number: int) -> dict[str, Any]:
+    seed = "" if run.seed is None else f" · seed {run.seed}"
+    return {
+        "label": f"{arm.label}{seed}",
+        "arm": number,
+        "horizon": run.horizon,
+        "curve": run.curve,
+        "flow": run.flow,
+        "clients": run.clients,
+        "clusters": run.clusters,
+    }
+
+
+def _pooled(histograms: Sequence[tuple[Any, Any]]) -> tuple[list[int], list[int]]:
+    """The sum over runs, in at most a few hundred bars: the tail beyond is one bar's worth of long waiting."""
+    length = max(len(kept) for kept, _ in histograms)
+    total = np.zeros((2, length), np.int64)
+    for pair in histograms:
+        for row, counts in zip(total, pair, strict=True):
+            row[: len(counts)] += counts
+    used = np.flatnonzero(total.sum(axis=0))
+    end = int(used[-1]) + 1 if len(used) else 1
+    return total[0, :end].tolist(), total[1, :end].tolist()
+
+
+def _mean_rows(rows: Sequence[Any]) -> Any:
+    same = [row for row in rows if len(row) == len(rows[0]) and len(row)]
+    return np.nanmean(same, axis=0)[:MOST_CLASSES] if same else []
+
+
+def _summed(tables: Sequence[Any]) -> Any:
+    known = [table for table in tables if table is not None]
+    same = [table for table in known if table.shape == known[0].shape]
+    return np.sum(same, axis=0) if same and len(same[0]) <= MOST_CLASSES else None

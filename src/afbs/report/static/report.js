@@ -1,0 +1,330 @@
+"use strict";
+(() => {
+  const { css, narrow, plain, element, colour, fade, duration, count, percent, swatch, axis, layout, legend, draw, timeAxis, scaleOf } = Afbs;
+  const data = JSON.parse(document.getElementById("data").textContent);
+  const shown = new Set(data.arms.map((_, i) => i));
+  const picked = { metric: "accuracy", axis: "time", buffer: 0, participation: 0, confusion: 0, clusters: 0 };
+  let targets = data.targets.slice();
+  const visible = () => data.arms.map((arm, i) => ({ ...arm, i })).filter((arm) => shown.has(arm.i));
+  const clusterColour = (i) => data.clusterColours[i % data.clusterColours.length][Afbs.dark() ? 1 : 0];
+  const longest = () => Math.max(1, ...data.runs.map((run) => run.curve.time[run.curve.time.length - 1] || 0));
+  const note = (name, text) => { const holder = document.getElementById(`note-${name}`); if (holder) holder.textContent = text; };
+  const line = (arm, more = {}) => ({ color: colour(arm), dash: arm.dash, width: 2.4, ...more });
+
+  // A value on a line through known points; null outside of them.
+  const at = (xs, ys, x) => {
+    if (!xs.length || x < xs[0] || x > xs[xs.length - 1]) return null;
+    let low = 0, high = xs.length - 1;
+    while (high - low > 1) { const middle = (low + high) >> 1; if (xs[middle] <= x) low = middle; else high = middle; }
+    if (xs[high] === xs[low]) return ys[high];
+    return ys[low] + (ys[high] - ys[low]) * Math.min(1, Math.max(0, (x - xs[low]) / (xs[high] - xs[low])));
+  };
+  const known = (run, x, y) => {
+    const xs = [], ys = [];
+    run.curve[x].forEach((value, i) => { if (value !== null && run.curve[y][i] !== null) { xs.push(value); ys.push(run.curve[y][i]); } });
+    return [xs, ys];
+  };
+
+  const charts = {
+    curves() {
+      const metric = picked.metric, x = picked.axis, traces = [];
+      const titles = { time: "virtual time", version: "steps of the global model", updates: "client updates that arrived", wall: "wall time" };
+      const ends = data.runs.map((run) => Math.max(0, ...run.curve[x].filter((value) => value !== null)));
+      const timed = x === "time" || x === "wall";
+      const scale = timed ? timeAxis(Math.max(...ends, 1e-9), titles[x]) : { size: 1, axis: axis(titles[x], { rangemode: "tozero" }) };
+      const factor = metric === "accuracy" ? 100 : 1, unit = metric === "accuracy" ? " %" : "";
+      for (const arm of visible()) {
+        const lines = arm.runs.map((i) => known(data.runs[i], x, metric)).filter(([xs]) => xs.length);
+        if (!lines.length) continue;
+        const name = plain(arm.label);
+        const hover = `${name}: %{y:.2f}${unit}<extra></extra>`;
+        if (lines.length === 1) {
+          const [xs, ys] = lines[0];
+          traces.push({ x: xs.map((v) => v / scale.size), y: ys.map((v) => v * factor), name, mode: xs.length < 60 ? "lines+markers" : "lines", line: line(arm), marker: { symbol: arm.marker, size: 5, color: colour(arm) }, hovertemplate: hover });
+          continue;
+        }
+        const start = Math.min(...lines.map(([xs]) => xs[0])), end = Math.max(...lines.map(([xs]) => xs[xs.length - 1]));
+        const grid = Array.from({ length: 161 }, (_, i) => start + ((end - start) * i) / 160);
+        const rows = grid.map((value) => lines.map(([xs, ys]) => at(xs, ys, value)).filter((v) => v !== null)).map((values, i) => ({ x: grid[i] / scale.size, values }))
+          .filter((row) => row.values.length > lines.length / 2);
+        const mean = rows.map(({ values }) => values.reduce((a, b) => a + b, 0) / values.length);
+        const spread = rows.map(({ values }, i) => (values.length > 1 ? Math.sqrt(values.reduce((a, v) => a + (v - mean[i]) ** 2, 0) / (values.length - 1)) : 0));
+        const xs = rows.map((row) => row.x);
+        traces.push({ x: [...xs, ...xs.slice().reverse()], y: [...mean.map((m, i) => (m + spread[i]) * factor), ...mean.map((m, i) => (m - spread[i]) * factor).reverse()],
+          fill: "toself", fillcolor: fade(colour(arm), 0.16), line: { width: 0 }, mode: "lines", hoverinfo: "skip", name: `${name} ±` });
+        traces.push({ x: xs, y: mean.map((m) => m * factor), name, mode: "lines", line: line(arm), hovertemplate: hover, text: [], meta: { spread } });
+      }
+      const shapes = metric === "accuracy" ? targets.map((goal) => ({ type: "line", xref: "paper", x0: 0, x1: 1, y0: goal * 100, y1: goal * 100, line: { dash: "dot", width: 1.2, color: css("--soft") } })) : [];
+      const missing = visible().filter((arm) => !arm.runs.some((i) => known(data.runs[i], x, metric)[0].length)).map((arm) => arm.label);
+      note("curves", missing.length ? `${missing.join(", ")}: not recorded.` : "");
+      return [traces, layout({ height: narrow() ? 320 : 440, xaxis: scale.axis, yaxis: axis(metric === "accuracy" ? "test accuracy (%)" : "test loss"), shapes, hovermode: "x" })];
+    },
+
+    targets() {
+      const scale = timeAxis(longest(), "virtual time until first reached");
+      const traces = visible().map((arm) => {
+        const top = Math.max(0, ...arm.runs.map((i) => Math.max(0, ...data.runs[i].curve.accuracy.filter((v) => v !== null))));
+        const x = [], y = [];
+        for (let level = 0.01; level <= top; level += 0.01) {
+          const times = arm.runs.map((i) => firstReach(data.runs[i], level));
+          if (times.every((time) => time !== null)) { x.push(times.reduce((a, b) => a + b, 0) / times.length / scale.size); y.push(level * 100); }
+        }
+        return { x, y, name: plain(arm.label), mode: "lines", line: line(arm, { shape: "vh" }), hovertemplate: `${plain(arm.label)}: %{y:.0f} % after %{x:.2f}<extra></extra>` };
+      });
+      const shapes = targets.map((goal) => ({ type: "line", xref: "paper", x0: 0, x1: 1, y0: goal * 100, y1: goal * 100, line: { dash: "dot", width: 1.2, color: css("--soft") } }));
+      return [traces, layout({ height: narrow() ? 280 : 320, xaxis: scale.axis, yaxis: axis("accuracy level (%)", { rangemode: "tozero" }), shapes })];
+    },
+
+    staleness() {
+      const arms = visible(), traces = [], shape = layout({ barmode: "stack", height: Math.max(200, 70 + arms.length * (narrow() ? 96 : 112)), margin: { l: 52, r: 12, t: 22, b: 44 } });
+      const rows = arms.length || 1, annotations = [];
+      const widest = Math.max(1, ...arms.map((arm) => arm.kept.length));
+      arms.forEach((arm, row) => {
+        const suffix = row ? row + 1 : "";
+        const bins = binned(arm.kept, arm.dropped, widest);
+        const total = arm.kept.reduce((a, b) => a + b, 0) + arm.dropped.reduce((a, b) => a + b, 0) || 1;
+        const common = { type: "bar", x: bins.x, width: bins.size * 0.92, xaxis: "x", yaxis: `y${suffix}` };
+        traces.push({ ...common, y: bins.kept, name: `${plain(arm.label)}, kept`, marker: { color: colour(arm) }, hovertemplate: "staleness %{x}: %{y} kept<extra></extra>" });
+        traces.push({ ...common, y: bins.dropped, name: `${plain(arm.label)}, dropped`, marker: { color: fade(colour(arm), 0.12), line: { color: colour(arm), width: 1 }, pattern: { shape: "/", fgcolor: colour(arm), size: 5, solidity: 0.28 } }, hovertemplate: "staleness %{x}: %{y} dropped<extra></extra>" });
+        const gap = 0.3 / rows / 1.3, height = 1 / rows - gap;
+        const top = 1 - row / rows;
+        shape[`yaxis${suffix}`] = axis("", { domain: [Math.max(0, top - height - gap * 0.2), top - gap * 0.2], nticks: 3, fixedrange: true });
+        const drops = arm.dropped.reduce((a, b) => a + b, 0);
+        annotations.push({ text: `<b>${plain(arm.label)}</b>  ${drops ? percent(drops / total, 0) + " dropped" : "nothing dropped"}`, xref: "paper", yref: "paper", x: 1, y: top, xanchor: "right", yanchor: "top", showarrow: false, font: { size: 13 } });
+      });
+      shape.xaxis = axis("staleness (versions)", { anchor: rows > 1 ? `y${rows}` : "y", range: [-0.6, widest - 0.4] });
+      return [traces, { ...shape, annotations }];
+    },
+
+    buffer() {
+      const run = data.runs[picked.buffer], flow = run.flow, traces = [];
+      if (!flow.time) return [[], empty("No step was taken yet.")];
+      const scale = timeAxis(flow.time[flow.time.length - 1], "virtual time");
+      const x = flow.time.map((value) => value / scale.size);
+      flow.clusters.forEach((name, i) => {
+        const label = flow.clusters.length > 1 ? `cluster ${name}` : "kept";
+        traces.push({ type: "bar", x, y: flow.kept[i], name: label, legendgroup: label, width: (flow.width / scale.size) * 0.92, marker: { color: clusterColour(i) }, hovertemplate: `${label}: %{y:.2f} kept a step<extra></extra>` });
+        traces.push({ type: "bar", x, y: flow.dropped[i].map((v) => (v === null ? null : -v)), name: `${label}, dropped`, legendgroup: label, showlegend: false, width: (flow.width / scale.size) * 0.92,
+          marker: { color: fade(clusterColour(i), 0.15), line: { width: 0.5, color: clusterColour(i) }, pattern: { shape: "/", fgcolor: clusterColour(i), size: 5, solidity: 0.3 } }, customdata: flow.dropped[i], hovertemplate: `${label}: %{customdata:.2f} dropped a step<extra></extra>` });
+      });
+      const dropped = flow.dropped.flat().some((v) => v);
+      note("buffer", dropped ? "" : `${run.label} never dropped anything.`);
+      return [traces, layout({ barmode: "relative", showlegend: flow.clusters.length > 1, legend, xaxis: scale.axis, yaxis: axis("updates a step", { zeroline: true, zerolinecolor: css("--ink"), tickvals: undefined }), height: narrow() ? 320 : 380, margin: { l: 52, r: 12, t: 36, b: 44 } })];
+    },
+
+    scale() {
+      const arms = visible().filter((arm) => arm.scale.time), traces = [];
+      const scale = timeAxis(longest(), "virtual time");
+      for (const arm of arms) {
+        const x = arm.scale.time.map((value) => value / scale.size);
+        traces.push({ x: [...x, ...x.slice().reverse()], y: [...arm.scale.high, ...arm.scale.low.slice().reverse()], fill: "toself", fillcolor: fade(colour(arm), 0.13), line: { width: 0 }, mode: "lines", hoverinfo: "skip", name: `${plain(arm.label)}, middle 80 %` });
+        traces.push({ x, y: arm.scale.mean, name: plain(arm.label), mode: x.length < 3 ? "markers" : "lines", marker: { symbol: arm.marker, color: colour(arm) }, line: line(arm), hovertemplate: `${plain(arm.label)}: %{y:.3f}<extra></extra>` });
+      }
+      if (!traces.length) return [[], empty("No step was taken yet.")];
+      note("scale", data.arms.some((arm) => arm.runs.length > 1) ? "Of arms with several seeds, the first is shown." : "");
+      return [traces, layout({ xaxis: scale.axis, yaxis: axis("total weight of a step", { rangemode: "tozero" }), height: narrow() ? 280 : 330 })];
+    },
+
+    weight() {
+      const traces = visible().filter((arm) => arm.weights.staleness).map((arm) => ({ x: arm.weights.staleness, y: arm.weights.weight, name: plain(arm.label), mode: arm.weights.staleness.length < 40 ? "lines+markers" : "lines", line: line(arm), marker: { symbol: arm.marker, size: 6, color: colour(arm) }, hovertemplate: `${plain(arm.label)}, staleness %{x}: %{y:.3f}<extra></extra>` }));
+      if (!traces.length) return [[], empty("No weights were recorded.")];
+      return [traces, layout({ xaxis: axis("staleness (versions)", { rangemode: "tozero" }), yaxis: axis("weight × updates in the step", { rangemode: "tozero" }), height: narrow() ? 280 : 330 })];
+    },
+
+    participation() {
+      const run = data.runs[picked.participation], who = run.clients, arm = data.arms[run.arm];
+      const latency = who.latency.some((v) => v !== null);
+      const scale = latency ? timeAxis(Math.max(...who.latency.filter((v) => v !== null)), "time a job takes") : { size: 1, axis: axis("client") };
+      const groups = { counted: [], never: [], silent: [] };
+      who.id.forEach((_, i) => groups[who.arrived[i] === 0 ? "silent" : who.used[i] === 0 ? "never" : "counted"].push(i));
+      const place = (rows) => ({ x: rows.map((i) => (latency ? who.latency[i] / scale.size : who.id[i])), y: rows.map((i) => who.examples[i]) });
+      const words = (i) => `client ${who.id[i]}, cluster ${who.cluster[i]}<br>${who.examples[i] ?? "?"} examples<br>${who.used[i]} of ${who.arrived[i]} updates counted`;
+      const base = { mode: "markers", type: "scatter", hovertemplate: "%{text}<extra></extra>" };
+      const traces = [
+        { ...base, ...place(groups.silent), name: "never delivered", text: groups.silent.map(words), marker: { symbol: "circle-open", size: 6, color: css("--soft") } },
+        { ...base, ...place(groups.counted), name: "counted", text: groups.counted.map(words), marker: { size: 8, line: { width: 1, color: colour(arm) }, color: groups.counted.map((i) => fade(colour(arm), 0.08 + (0.92 * who.used[i]) / who.arrived[i])) } },
+        { ...base, ...place(groups.never), name: "delivered, never counted", text: groups.never.map(words), marker: { symbol: "x", size: 9, color: css("--mark") } },
+      ].filter((trace) => trace.x.length);
+      const part = who.id.length < who.total ? ` The figure shows ${count(who.id.length)} of ${count(who.total)} clients.` : "";
+      note("participation", `${count(groups.counted.length)} clients counted, ${count(groups.never.length)} delivered and never counted, ${count(groups.silent.length)} never delivered.${part}`);
+      return [traces, layout({ xaxis: scale.axis, yaxis: axis("examples", { type: "log", nticks: 6 }), showlegend: true, legend, margin: { l: 52, r: 12, t: 36, b: 44 }, height: narrow() ? 340 : 420 })];
+    },
+
+    classes() {
+      const arms = visible().filter((arm) => arm.perClass.length);
+      if (!arms.length) return [[], empty("The accuracy of each class was not recorded.")];
+      const traces = arms.map((arm) => ({ x: arm.perClass.map((_, i) => i), y: arm.perClass.map((v) => (v === null ? null : v * 100)), name: plain(arm.label), mode: "markers", marker: { symbol: arm.marker, size: 9, color: colour(arm), line: { width: 1, color: css("--paper") } }, hovertemplate: `${plain(arm.label)}, class %{x}: %{y:.1f} %<extra></extra>` }));
+      const worst = arms.map((arm) => { const low = Math.min(...arm.perClass.filter((v) => v !== null)); return `${arm.label} ${percent(low, 0)} (class ${arm.perClass.indexOf(low)})`; });
+      note("classes", `Weakest class: ${worst.join(", ")}.`);
+      const many = Math.max(...arms.map((arm) => arm.perClass.length)) > 25;
+      return [traces, layout({ xaxis: axis("class", many ? {} : { dtick: 1 }), yaxis: axis("accuracy (%)", { rangemode: "tozero" }), height: narrow() ? 300 : 340 })];
+    },
+
+    confusion() {
+      const arm = data.arms[picked.confusion], table = arm.confusion;
+      if (!table) return [[], empty(`${arm.label}: no confusion was recorded.`)];
+      const shares = table.map((row) => { const sum = row.reduce((a, b) => a + b, 0) || 1; return row.map((v) => (100 * v) / sum); });
+      const side = Math.min(narrow() ? 350 : 460, 460);
+      return [[{ type: "heatmap", z: shares, zmin: 0, zmax: 100, colorscale: scaleOf(), colorbar: { thickness: 10, ticksuffix: " %", outlinewidth: 0, tickfont: { color: css("--soft") } }, xgap: table.length < 30 ? 1 : 0, ygap: table.length < 30 ? 1 : 0, hovertemplate: "true %{y}, said %{x}: %{z:.1f} %<extra></extra>" }],
+        layout({ height: side, width: undefined, xaxis: axis("predicted class", table.length <= 25 ? { dtick: 1, showgrid: false } : { showgrid: false }), yaxis: axis("true class", { autorange: "reversed", showgrid: false, ...(table.length <= 25 ? { dtick: 1 } : {}) }) })];
+    },
+
+    clusters() {
+      const run = data.runs[picked.clusters], found = run.clusters;
+      if (!found.shares) return [[], empty("True labels were not recorded: set record.labels = true in a simulation to see them.")];
+      note("clusters", `A client's labels differ from its cluster's mean by ${percent(found.inside, 0)} of its examples, and from the mean of all clients by ${percent(found.overall, 0)}: ${found.inside < 0.7 * found.overall ? "the clusters group clients that are alike." : "the clusters say little about labels."}`);
+      return [[{ type: "heatmap", z: found.shares.map((row) => row.map((v) => v * 100)), y: found.names.map((name, i) => `cluster ${name} (${found.sizes[i]})`), zmin: 0, colorscale: scaleOf(), xgap: 1, ygap: 2, colorbar: { thickness: 10, ticksuffix: " %", outlinewidth: 0, tickfont: { color: css("--soft") } }, hovertemplate: "%{y}, class %{x}: %{z:.1f} %<extra></extra>" }],
+        layout({ height: 130 + 44 * Math.min(found.names.length, 14), xaxis: axis("class", found.shares[0].length <= 25 ? { dtick: 1, showgrid: false } : { showgrid: false }), yaxis: axis("", { autorange: "reversed", showgrid: false }) })];
+    },
+
+    cost() {
+      const arms = visible(), y = arms.map((arm) => plain(arm.label));
+      const trained = arms.map((arm) => arm.cost.trained ?? arm.cost.used), skipped = arms.map((arm) => arm.cost.skipped ?? arm.cost.dropped);
+      return [[
+        { type: "bar", orientation: "h", y, x: trained, name: "trained", marker: { color: arms.map(colour) }, hovertemplate: "%{y}: %{x} jobs trained<extra></extra>" },
+        { type: "bar", orientation: "h", y, x: skipped, name: "skipped", marker: { color: arms.map((arm) => fade(colour(arm), 0.12)), line: { width: 1, color: arms.map(colour) }, pattern: { shape: "/", fgcolor: arms.map(colour), size: 6, solidity: 0.28 } }, hovertemplate: "%{y}: %{x} jobs skipped<extra></extra>" },
+      ], layout({ barmode: "stack", bargap: 0.35, height: 90 + 44 * arms.length, xaxis: axis("jobs", { nticks: 6 }), yaxis: axis("", { autorange: "reversed", ticksuffix: " " }) })];
+    },
+  };
+
+  const empty = (text) => layout({ height: 120, xaxis: { visible: false }, yaxis: { visible: false }, annotations: [{ text: wrapped(plain(text)), showarrow: false, x: 0.5, y: 0.5, xref: "paper", yref: "paper", font: { color: css("--soft"), size: 14 } }], meta: { empty: true } });
+  const wrapped = (text) => text.replace(/(.{1,44})(\s|$)/g, "$1<br>").replace(/<br>$/, "");
+
+  const firstReach = (run, level) => {
+    const i = run.curve.accuracy.findIndex((value) => value !== null && value >= level);
+    return i < 0 ? null : run.curve.time[i];
+  };
+
+  const binned = (kept, dropped, widest) => {
+    const size = Math.max(1, Math.ceil(widest / 120)), x = [], k = [], d = [];
+    for (let i = 0; i < kept.length; i += size) {
+      x.push(i + (size - 1) / 2);
+      k.push(kept.slice(i, i + size).reduce((a, b) => a + b, 0));
+      d.push(dropped.slice(i, i + size).reduce((a, b) => a + b, 0));
+    }
+    return { x, kept: k, dropped: d, size };
+  };
+
+  const render = (name) => {
+    const holder = document.getElementById(`chart-${name}`);
+    const [traces, shape] = charts[name]();
+    holder.dataset.empty = traces.length ? "" : "1";
+    draw(holder, traces, shape);
+    const numbers = document.querySelector(`details[data-of="${name}"]`);
+    numbers.hidden = !traces.length;
+    if (numbers.open) fillNumbers(numbers);
+  };
+  const renderAll = () => {
+    legendChips();
+    targetTable();
+    Object.keys(charts).forEach(render);
+  };
+
+  const fillNumbers = (details) => {
+    const name = details.dataset.of, holder = details.querySelector(".wide"), [traces] = charts[name]();
+    const table = element("table"), body = element("tbody");
+    const text = (v) => (v === null || v === undefined ? "–" : typeof v === "number" ? String(Number(v.toPrecision(5))) : String(v).replace(/&lt;/g, "<").replace(/&gt;/g, ">").replace(/&amp;/g, "&"));
+    let rows = 0;
+    for (const trace of traces) {
+      if (trace.hoverinfo === "skip") continue;
+      if (trace.type === "heatmap") {
+        trace.z.forEach((row, i) => body.append(element("tr", {}, element("th", { scope: "row", text: trace.y ? text(trace.y[i]) : i }), ...row.map((v) => element("td", { text: text(v) })))));
+        continue;
+      }
+      trace.x.forEach((x, i) => { if (rows++ < 2000) body.append(element("tr", {}, element("th", { scope: "row", text: text(trace.name) }), element("td", { text: text(x) }), element("td", { text: text(trace.y[i]) }))); });
+    }
+    table.append(body);
+    holder.replaceChildren(table);
+  };
+
+  const legendChips = () => {
+    const nav = document.getElementById("arms");
+    const focused = document.activeElement && nav.contains(document.activeElement) ? [...nav.children].indexOf(document.activeElement) : -1;
+    nav.replaceChildren(...data.arms.map((arm, i) => {
+      const button = element("button", { type: "button", "aria-pressed": String(shown.has(i)), title: "show or hide" }, swatch(arm), element("span", { text: arm.label }));
+      button.addEventListener("click", () => {
+        if (shown.has(i)) shown.delete(i); else shown.add(i);
+        if (!shown.size) data.arms.forEach((_, j) => shown.add(j));
+        renderAll();
+      });
+      return button;
+    }));
+    if (focused >= 0) nav.children[focused].focus();
+    nav.hidden = data.arms.length < 2;
+    for (const row of document.querySelectorAll("tr[data-arm] .key")) {
+      row.replaceChildren(swatch(data.arms[row.closest("tr").dataset.arm]));
+    }
+  };
+
+  const targetTable = () => {
+    const table = document.getElementById("targets-table");
+    const head = element("thead", {}, element("tr", {}, element("th", { scope: "col", text: "Arm" }), ...targets.map((goal) => element("th", { scope: "col", text: `${Number((goal * 100).toPrecision(4))} %` }))));
+    const rows = visible().map((arm) => ({ arm, cells: targets.map((goal) => {
+      const times = arm.runs.map((i) => firstReach(data.runs[i], goal)), reached = times.filter((time) => time !== null);
+      if (reached.length < times.length) return { text: reached.length ? `${reached.length} of ${times.length} reached` : "not reached", value: null };
+      const mean = reached.reduce((a, b) => a + b, 0) / reached.length;
+      const spread = reached.length > 1 ? Math.sqrt(reached.reduce((a, v) => a + (v - mean) ** 2, 0) / (reached.length - 1)) : null;
+      return { text: spread === null ? duration(mean) : `${duration(mean)} ± ${duration(spread)}`, value: mean };
+    }) }));
+    const body = element("tbody");
+    for (const { arm, cells } of rows) {
+      const row = element("tr", {}, element("th", { scope: "row" }, element("span", { class: "key" }, swatch(arm)), arm.label));
+      cells.forEach((cell, j) => {
+        const order = [...new Set(rows.map((other) => other.cells[j].value).filter((v) => v !== null))].sort((a, b) => a - b);
+        const place = order.length > 1 && cell.value !== null ? order.indexOf(cell.value) : -1;
+        const inner = place === 0 ? element("strong", { text: cell.text }) : place === 1 ? element("span", { class: "second", text: cell.text }) : cell.text;
+        row.append(element("td", {}, inner));
+      });
+      body.append(row);
+    }
+    table.replaceChildren(head, body);
+  };
+
+  const input = document.getElementById("targets-input");
+  input.value = targets.map((goal) => Number((goal * 100).toPrecision(4))).join(", ");
+  input.addEventListener("input", () => {
+    const wanted = input.value.split(/[^0-9.]+/).map(Number).filter((v) => v > 0 && v <= 100);
+    input.setAttribute("aria-invalid", String(!wanted.length));
+    if (!wanted.length) return;
+    targets = [...new Set(wanted)].sort((a, b) => a - b).slice(0, 8).map((v) => v / 100);
+    targetTable();
+    render("curves");
+    render("targets");
+  });
+  for (const radio of document.querySelectorAll(".choice input")) {
+    radio.addEventListener("change", () => { picked[radio.name] = radio.value; render("curves"); });
+  }
+  for (const select of document.querySelectorAll(".picker select")) {
+    select.addEventListener("change", () => { picked[select.name] = Number(select.value); render(select.name); });
+  }
+  for (const details of document.querySelectorAll("details.numbers")) {
+    details.addEventListener("toggle", () => { if (details.open) fillNumbers(details); });
+  }
+
+  // Paper is light and narrower than most windows.
+  let before = null;
+  const forPaper = () => {
+    if (before !== null) return;
+    before = document.documentElement.dataset.theme;
+    document.documentElement.dataset.theme = "light";
+    legendChips();
+    for (const name of Object.keys(charts)) {
+      const [traces, shape] = charts[name]();
+      Plotly.react(document.getElementById(`chart-${name}`), traces, { ...shape, width: 660 }, { ...Afbs.config, responsive: false });
+    }
+  };
+  const forScreen = () => {
+    if (before === null) return;
+    document.documentElement.dataset.theme = before;
+    before = null;
+    renderAll();
+  };
+  window.addEventListener("beforeprint", forPaper);
+  window.addEventListener("afterprint", forScreen);
+
+  Afbs.themed(document.getElementById("theme"), renderAll);
+  let size = narrow();
+  window.addEventListener("resize", () => { if (narrow() !== size) { size = narrow(); renderAll(); } });
+  renderAll();
+  document.body.dataset.ready = "1";
+})();

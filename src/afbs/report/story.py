@@ -1,0 +1,239 @@
+"""The verdict in words: who won, by how much, and why, as far as the record tells.
+
+A claim is made only if the difference is larger than what chance explains: the spread between seeds, or for single
+seeds twice the sampling error of the test set.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from afbs.report.arms import Arm, Spread, settings_of
+from afbs.report.digest import Digest
+from afbs.report.words import count, duration, listing, percent, plural, points
+
+
+@dataclass(frozen=True)
+class Verdict:
+    headline: str
+    why: tuple[str, ...]
+    caveats: tuple[str, ...]
+
+
+class Standing(NamedTuple):
+    arm: Arm
+    accuracy: Spread
+
+
+def verdict(arms: Sequence[Arm]) -> Verdict:
+    """What the top of the report says."""
+    moment = common_moment(arms)
+    table = standings(arms, moment)
+    if not table:
+        return Verdict("No run has been evaluated yet.", (), tuple(_caveats(arms, moment)))
+    if len(arms) == 1:
+        return Verdict(_single(arms[0]), tuple(_alone(arms[0])), tuple(_caveats(arms, moment)))
+    return Verdict(_headline(table, moment), tuple(_reasons(table)), tuple(_caveats(arms, moment)))
+
+
+def common_moment(arms: Sequence[Arm]) -> float | None:
+    """The last moment that all runs have been evaluated at, if some went clearly further than others."""
+    ends = [float(run.full[0][-1]) for arm in arms for run in arm.runs if len(run.full[0])]
+    return min(ends) if ends and max(ends) - min(ends) > 0.02 * max(ends) else None
+
+
+def accuracy_at(run: Digest, moment: float | None) -> float:
+    """The last known accuracy, or the last one up to `moment`."""
+    time, accuracy = run.full
+    known = np.isfinite(accuracy) if moment is None else np.isfinite(accuracy) & (time <= moment)
+    return float(accuracy[known][-1]) if known.any() else math.nan
+
+
+def standings(arms: Sequence[Arm], moment: float | None) -> list[Standing]:
+    """The arms that were evaluated, best first."""
+    table = [Standing(arm, arm.spread(lambda run: accuracy_at(run, moment))) for arm in arms]
+    return sorted((row for row in table if row.accuracy.number), key=lambda row: -row.accuracy.mean)
+
+
+def clear(first: Standing, second: Standing) -> bool:
+    """Whether the difference is more than chance explains (two standard errors)."""
+    difference = first.accuracy.mean - second.accuracy.mean
+    return difference > 2 * math.hypot(_error(first), _error(second))
+
+
+def _error(row: Standing) -> float:
+    """The standard error of a mean accuracy: between seeds if there are several, else of the test set."""
+    share, number = row.accuracy.mean, row.accuracy.number
+    if row.arm.seeds > 1 and number > 1:
+        return row.accuracy.deviation / math.sqrt(number)
+    size = row.arm.mean("test_size")
+    return math.sqrt(max(share * (1 - share), 1e-4) / size) if size > 0 else 0.0
+
+
+def _headline(table: list[Standing], moment: float | None) -> str:
+    first, second, last = table[0], table[1] if len(table) > 1 else table[0], table[-1]
+    when = f" after {duration(moment)}" if moment is not None else ""
+    if len(table) == 1:
+        return f"Only {first.arm.label} has been evaluated: {_accuracy(first.accuracy)}{when}."
+    tied = [row for row in table if not clear(first, row)]
+    if len(tied) > 1:
+        names = listing([row.arm.label for row in tied])
+        rest = f"; {last.arm.label} is last with {_accuracy(last.accuracy)}" if last not in tied else ""
+        low, high = percent(tied[-1].accuracy.mean), percent(first.accuracy.mean)
+        between = f"at {high}" if low == high else f"between {low} and {high}"
+        return f"{names} are too close to call{when}, {between}{rest}."
+    lead = first.accuracy.mean - second.accuracy.mean
+    text = f"{first.arm.label} won: {_accuracy(first.accuracy)}{when}, {points(lead)} above {second.arm.label}"
+    if len(table) > 2:
+        text += f" and {points(first.accuracy.mean - last.accuracy.mean)} above {last.arm.label}"
+    return text + "."
+
+
+def _accuracy(spread: Spread) -> str:
+    if math.isfinite(spread.deviation):
+        return f"{100 * spread.mean:.1f} ± {100 * spread.deviation:.1f} % accuracy"
+    return f"{percent(spread.mean)} accuracy"
+
+
+def _single(arm: Arm) -> str:
+    final, best = arm.fact("final"), arm.fact("best")
+    text = f"{arm.label} ended at {_accuracy(final)} after {duration(arm.mean('seconds'))} of virtual time"
+    return text + (f"; its best was {percent(best.mean)}." if best.mean - final.mean > 0.0005 else ", its best.")
+
+
+def _alone(arm: Arm) -> list[str]:
+    said = [_selection(arm), _speed([arm])]
+    steps, updates = arm.mean("steps"), arm.mean("used")
+    if steps:
+        each = f"{updates / steps:.1f} updates" if updates / steps > 1.05 else "one update"
+        said.append(
+            f"The model took {count(steps)} steps of {each} each, "
+            f"with a total weight of {arm.mean('scale_mean'):.2f} a step."
+        )
+    said.append(_starved([arm]))
+    return [sentence for sentence in said if sentence]
+
+
+def _reasons(table: list[Standing]) -> list[str]:
+    first, rivals = table[0].arm, [row.arm for row in table[1:]]
+    said = [_speed([row.arm for row in table]), _movement(first, rivals), _selection(first)]
+    if not first.mean("dropped"):
+        said += [_selection(arm) for arm in rivals if arm.mean("dropped")][:1]
+    said.append(_starved([first, *rivals]))
+    return [sentence for sentence in said if sentence]
+
+
+def _speed(arms: Sequence[Arm]) -> str:
+    """Who was first at the target that the runs name, or at a level that at least two arms reach."""
+    named = {run.target for arm in arms for run in arm.runs}
+    target = named.pop() if len(named) == 1 else None
+    if target is None:
+        return ""
+    times = []
+    for arm in arms:
+        took = arm.spread(lambda run: time_to(run, target))
+        if took.number == len(arm.runs):
+            times.append((took.mean, arm))
+    goal = percent(target, 0 if abs(target * 100 - round(target * 100)) < 1e-6 else 1)
+    if not times:
+        return f"{'No run' if len(arms) > 1 else 'It never'} reached the target of {goal}."
+    times.sort(key=lambda pair: pair[0])
+    fastest, winner = times[0]
+    if len(arms) == 1:
+        return f"It reached the target of {goal} after {duration(fastest)}."
+    if len(times) == 1:
+        return f"Only {winner.label} reached the target of {goal}, after {duration(fastest)}."
+    slower, second = times[1]
+    saved = 1 - fastest / slower if slower > 0 else 0.0
+    never = len(arms) - len(times)
+    text = f"To {goal}, {winner.label} was the fastest with {duration(fastest)}; {second.label} took {duration(slower)}"
+    text += f", so {percent(saved, 0)} of the time was saved" if saved >= 0.005 else ""
+    return text + (f" ({plural(never, 'arm')} never got there)." if never else ".")
+
+
+def _movement(first: Arm, rivals: Sequence[Arm]) -> str:
+    """How much the model was moved: the number of steps, and their total weight."""
+    rival = min(rivals, key=lambda arm: abs(arm.mean("final") - first.mean("final")), default=None)
+    if rival is None or not first.mean("scale_sum") or not rival.mean("scale_sum"):
+        return ""
+    steps = first.mean("steps"), rival.mean("steps")
+    weights = first.mean("scale_mean"), rival.mean("scale_mean")
+    mine = f"{first.label} took {count(steps[0])} steps of total weight {weights[0]:.2f}"
+    other = f"{rival.label} {count(steps[1])} of {weights[1]:.2f}"
+    text = f"{mine}, {other}"
+    if steps[0] > 2 * steps[1]:
+        text += f": {rival.label} waits for its slowest clients" if rival.algorithm in ("fedavg", "feddyn") else ""
+    elif weights[0] > 1.15 * weights[1]:
+        ratio = weights[0] / weights[1]
+        text += f", so each step of {first.label} went {ratio:.1f} times as far: step size is part of its lead"
+    elif weights[1] > 1.15 * weights[0]:
+        text += f"; {first.label} won with lighter steps, so step size does not explain its lead"
+    return text + "."
+
+
+def _selection(arm: Arm) -> str:
+    used, dropped = arm.mean("used"), arm.mean("dropped")
+    if not dropped:
+        return ""
+    share = dropped / (used + dropped)
+    text = f"{arm.label} dropped {percent(share, 0)} of the updates that came in"
+    ages = arm.mean("staleness_used"), arm.mean("staleness_all")
+    sizes = arm.mean("examples_used"), arm.mean("examples_all")
+    text += f": what it kept was {ages[0]:.1f} versions old on average instead of {ages[1]:.1f}"
+    text += f" and came from clients with {count(sizes[0])} examples instead of {count(sizes[1])}"
+    return text + "."
+
+
+def _starved(arms: Sequence[Arm]) -> str:
+    worst = max(arms, key=lambda arm: arm.mean("never") if arm.mean("never") > 0 else 0)
+    never = worst.mean("never")
+    if not never > 0:
+        return ""
+    return (
+        f"The price: with {worst.label}, {count(never)} of {count(worst.mean('delivered'))} clients that delivered "
+        f"never counted."
+    )
+
+
+def _caveats(arms: Sequence[Arm], moment: float | None) -> list[str]:
+    said = []
+    runs = [run for arm in arms for run in arm.runs]
+    if all(arm.seeds == 1 for arm in arms):
+        subject = "each" if len(arms) > 1 else ""
+        said.append(
+            f"One seed {subject}".strip() + ": another seed can move every number here, and may change the order."
+            if len(arms) > 1
+            else "One seed: another one can move every number here."
+        )
+    elif any(arm.seeds < 3 for arm in arms):
+        said.append("Fewer than three seeds in some arms: the spread is itself uncertain.")
+    if moment is not None:
+        said.append(
+            f"The runs went differently far; they are compared at {duration(moment)}, which all of them reached."
+        )
+    unfinished = [run for run in runs if run.state != "ended"]
+    if unfinished:
+        said.append(f"{plural(len(unfinished), 'run')} did not end: still going, interrupted or killed.")
+    tables = sorted({row.path.partition(".")[0] for row in settings_of(arms) if row.differs and _matters(row.path)})
+    if tables:
+        named = listing([f"[{table}]" for table in tables])
+        said.append(f"The runs also differ in their {named} settings, not only in the algorithm.")
+    said.append(
+        "Best accuracy is chosen on the test set itself and therefore flatters; the verdict uses the last evaluation."
+    )
+    return said
+
+
+def _matters(path: str) -> bool:
+    return path.partition(".")[0] in ("data", "partition", "model", "training", "latency", "availability", "run")
+
+
+def time_to(run: Digest, target: float) -> float | None:
+    """Virtual seconds until the first evaluation at or above `target`, or None."""
+    reached = np.flatnonzero(run.full[1] >= target)
+    return float(run.full[0][reached[0]]) if len(reached) else None
