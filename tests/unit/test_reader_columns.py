@@ -137,28 +137,37 @@ def test_tail_goes_on_where_it_stopped_and_leaves_a_torn_line_for_later(tmp_path
     line = json.dumps(eval_(1, 1.0, 0.2))
     with (path / "events.jsonl").open("a") as file:
         file.write(line[:20])
-    torn = reader.tail(path, first.offset)
-    assert (torn.events, torn.offset) == ([], first.offset)
+    torn = reader.tail(path, first.place)
+    assert (torn.events, torn.place) == ([], first.place)
     with (path / "events.jsonl").open("a") as file:
         file.write(line[20:] + "\n")
-    assert [event["version"] for event in reader.tail(path, torn.offset).events] == [1]
+    assert [event["version"] for event in reader.tail(path, torn.place).events] == [1]
 
 
 def test_tail_reads_a_long_file_in_bounded_pieces(tmp_path: Path) -> None:
     path = folder(tmp_path, [eval_(version, float(version), 0.1) for version in range(100)])
-    offset, versions = 0, []
+    place, versions = reader.Place(), []
     for _ in range(100):
-        piece = reader.tail(path, offset, most=500)
+        piece = reader.tail(path, place, most=500)
         assert len(piece.events) <= 6
         versions += [event["version"] for event in piece.events]
-        offset = piece.offset
+        place = piece.place
     assert versions == list(range(100))
 
 
 def test_tail_starts_over_when_the_file_shrank(tmp_path: Path) -> None:
     path = folder(tmp_path, [eval_(version, 0.0, 0.1) for version in range(5)])
-    end = reader.tail(path).offset
+    end = reader.tail(path).place
     folder(tmp_path, [eval_(9, 0.0, 0.1)])
     again = reader.tail(path, end)
     assert again.restarted
     assert [event["version"] for event in again.events] == [9]
+
+
+def test_tail_notices_a_file_that_was_cut_back_and_has_grown_past_where_it_was(tmp_path: Path) -> None:
+    path = folder(tmp_path, [eval_(version, 0.0, 0.1) for version in range(5)])
+    end = reader.tail(path).place
+    folder(tmp_path, [eval_(0, 0.0, 0.1), *(eval_(version, 0.0, 0.25) for version in range(1, 9))])
+    again = reader.tail(path, end)
+    assert again.restarted
+    assert [event["version"] for event in again.events] == list(range(9))

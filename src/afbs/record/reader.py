@@ -159,14 +159,23 @@ class _Step(NamedTuple):
 
 _COUNTS = ("start", "used", "dropped", "rejected")
 _UPDATE_COLUMNS = ("client", "staleness", "examples", "order")
+_MARK = 64
 _NO_NOTES: Mapping[str, Any] = {}
 
 
+class Place(NamedTuple):
+    """How far `events.jsonl` has been read. `mark` are the last bytes read: a run that is taken up again cuts the file
+    back, and it may have grown past `offset` before anybody looks."""
+
+    offset: int = 0
+    mark: bytes = b""
+
+
 class Tail(NamedTuple):
-    """`offset` is where to go on next time. `restarted`: the file shrank, so everything before is void."""
+    """`place` is where to go on next time. `restarted`: the file was cut back, so everything before is void."""
 
     events: list[Event]
-    offset: int
+    place: Place
     unreadable: int = 0
     restarted: bool = False
 
@@ -237,24 +246,25 @@ def events(folder: str | Path) -> Iterator[Event]:
     return _lines(Path(folder) / "events.jsonl", Log())
 
 
-def tail(folder: str | Path, offset: int = 0, most: int = 1 << 22) -> Tail:
-    """What was appended since `offset`, at most about `most` bytes of it; an unfinished line waits for next time."""
+def tail(folder: str | Path, place: Place = Place(), most: int = 1 << 22) -> Tail:
+    """What was appended since `place`, at most about `most` bytes of it; an unfinished line waits for next time."""
     path = Path(folder) / "events.jsonl"
     try:
         with path.open("rb") as file:
-            size = file.seek(0, 2)
-            restarted = size < offset
-            start = 0 if restarted else offset
+            file.seek(place.offset - len(place.mark))
+            restarted = file.read(len(place.mark)) != place.mark
+            start = 0 if restarted else place.offset
             file.seek(start)
             chunk = file.read(most)
             if chunk and b"\n" not in chunk:
                 chunk += file.readline()
     except FileNotFoundError:
-        return Tail([], 0, restarted=offset > 0)
+        return Tail([], Place(), restarted=place.offset > 0)
     whole = chunk[: chunk.rfind(b"\n") + 1]
     parsed = [_parse(line) for line in whole.splitlines() if line.strip()]
     good = [event for event in parsed if event is not None]
-    return Tail(good, start + len(whole), len(parsed) - len(good), restarted)
+    mark = whole[-_MARK:] or (b"" if restarted else place.mark)
+    return Tail(good, Place(start + len(whole), mark), len(parsed) - len(good), restarted)
 
 
 class Log:
