@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from afbs.record.reader import Floats, Ints, Run
 
-BINS = 80
+BINS = 50
 MOST_CLUSTERS = 12
 
 
@@ -200,7 +200,7 @@ def _flow(run: Run, cluster_of: dict[int, int]) -> dict[str, Any]:
         return {}
     clusters = np.array([cluster_of.get(int(client), 0) for client in updates.client], np.int64)
     names = sorted(set(clusters.tolist()))[:MOST_CLUSTERS]
-    edges = np.linspace(0.0, max(float(steps.time[-1]), 1.0), min(BINS // 2, max(1, len(steps.time))) + 1)
+    edges = np.linspace(0.0, max(float(steps.time[-1]), 1.0), min(BINS, max(1, len(steps.time))) + 1)
     bin_of_step = np.clip(np.searchsorted(edges, steps.time, "right") - 1, 0, len(edges) - 2)
     number = np.bincount(bin_of_step, minlength=len(edges) - 1)
     bins = bin_of_step[updates.step]

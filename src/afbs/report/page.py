@@ -37,7 +37,7 @@ def render(arms: Sequence[Arm]) -> str:
         _header(arms, title),
         "<main>",
         _verdict(story),
-        _summary(summary(arms, targets)),
+        _summary(summary(arms, named_targets(arms)[:2] or targets[-1:])),
         _legend(),
         *(section_html(section) for section in sections(arms)),
         _configuration(arms),
@@ -53,15 +53,20 @@ def render(arms: Sequence[Arm]) -> str:
 
 
 def default_targets(arms: Sequence[Arm]) -> list[float]:
-    """What the runs name as their target, else three levels that the arms reach early, midway and hardly."""
-    named = sorted({run.target for arm in arms for run in arm.runs if run.target})
-    if named:
-        return named[:4]
+    """What the runs name as their target, and levels that the arms reach early, midway and hardly."""
+    named = named_targets(arms)
+    if len(named) > 2:
+        return named[:5]
     best = sorted((run.facts.best for arm in arms for run in arm.runs if run.facts.best > 0), reverse=True)
     if not best:
-        return []
+        return named
     level = best[min(1, len(best) - 1)]
-    return sorted({round(level * share, 2) for share in (0.5, 0.75, 0.95)} - {0.0})
+    levels = {round(level * share, 2) for share in (0.6, 0.8, 0.95)} - {0.0}
+    return sorted({*named, *(level for level in levels if all(abs(level - name) > 0.02 for name in named))})
+
+
+def named_targets(arms: Sequence[Arm]) -> list[float]:
+    return sorted({run.target for arm in arms for run in arm.runs if run.target})
 
 
 def static(name: str) -> str:

@@ -43,7 +43,8 @@ _NAMES = {
     "fedasync": "FedAsync",
     "fedfa": "FedFa",
 }
-CLUSTERS = tuple(look for look in (*_KNOWN.values(), *_NEXT))
+CLUSTERS = (*_NEXT, *_KNOWN.values())
+"""Clusters begin with the colours that no algorithm has, so that neither is taken for the other."""
 
 
 def looks(algorithms: Sequence[str]) -> list[Look]:

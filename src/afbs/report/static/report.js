@@ -76,7 +76,7 @@
     },
 
     staleness() {
-      const arms = visible(), traces = [], shape = layout({ barmode: "stack", height: Math.max(200, 70 + arms.length * (narrow() ? 96 : 112)), margin: { l: 52, r: 12, t: 22, b: 44 } });
+      const arms = visible(), traces = [], shape = layout({ barmode: "stack", height: Math.max(190, 60 + arms.length * (narrow() ? 108 : 118)), margin: { l: 52, r: 12, t: 6, b: 44 } });
       const rows = arms.length || 1, annotations = [];
       const widest = Math.max(1, ...arms.map((arm) => arm.kept.length));
       arms.forEach((arm, row) => {
@@ -86,11 +86,10 @@
         const common = { type: "bar", x: bins.x, width: bins.size * 0.92, xaxis: "x", yaxis: `y${suffix}` };
         traces.push({ ...common, y: bins.kept, name: `${plain(arm.label)}, kept`, marker: { color: colour(arm) }, hovertemplate: "staleness %{x}: %{y} kept<extra></extra>" });
         traces.push({ ...common, y: bins.dropped, name: `${plain(arm.label)}, dropped`, marker: { color: fade(colour(arm), 0.12), line: { color: colour(arm), width: 1 }, pattern: { shape: "/", fgcolor: colour(arm), size: 5, solidity: 0.28 } }, hovertemplate: "staleness %{x}: %{y} dropped<extra></extra>" });
-        const gap = 0.3 / rows / 1.3, height = 1 / rows - gap;
-        const top = 1 - row / rows;
-        shape[`yaxis${suffix}`] = axis("", { domain: [Math.max(0, top - height - gap * 0.2), top - gap * 0.2], nticks: 3, fixedrange: true });
+        const gap = 0.27 / rows, top = 1 - row / rows;
+        shape[`yaxis${suffix}`] = axis("", { domain: [top - 1 / rows + (row + 1 < rows ? 0.06 / rows : 0), top - gap], nticks: 3, fixedrange: true });
         const drops = arm.dropped.reduce((a, b) => a + b, 0);
-        annotations.push({ text: `<b>${plain(arm.label)}</b>  ${drops ? percent(drops / total, 0) + " dropped" : "nothing dropped"}`, xref: "paper", yref: "paper", x: 1, y: top, xanchor: "right", yanchor: "top", showarrow: false, font: { size: 13 } });
+        annotations.push({ text: `<b>${plain(arm.label)}</b>  ${drops ? percent(drops / total, 0) + " dropped" : "nothing dropped"}`, xref: "paper", yref: "paper", x: 0, y: top - 0.02 / rows, xanchor: "left", yanchor: "top", showarrow: false, font: { size: 13 } });
       });
       shape.xaxis = axis("staleness (versions)", { anchor: rows > 1 ? `y${rows}` : "y", range: [-0.6, widest - 0.4] });
       return [traces, { ...shape, annotations }];
@@ -147,17 +146,18 @@
       ].filter((trace) => trace.x.length);
       const part = who.id.length < who.total ? ` The figure shows ${count(who.id.length)} of ${count(who.total)} clients.` : "";
       note("participation", `${count(groups.counted.length)} clients counted, ${count(groups.never.length)} delivered and never counted, ${count(groups.silent.length)} never delivered.${part}`);
-      return [traces, layout({ xaxis: scale.axis, yaxis: axis("examples", { type: "log", nticks: 6 }), showlegend: true, legend, margin: { l: 52, r: 12, t: 36, b: 44 }, height: narrow() ? 340 : 420 })];
+      return [traces, layout({ xaxis: scale.axis, yaxis: axis("examples", { type: "log", tickvals: [1, 3, 10, 30, 100, 300, 1000, 3000, 1e4, 3e4, 1e5, 1e6], ticktext: ["1", "3", "10", "30", "100", "300", "1000", "3000", "10k", "30k", "100k", "1M"] }), showlegend: true, legend, margin: { l: 52, r: 12, t: 36, b: 44 }, height: narrow() ? 340 : 420 })];
     },
 
     classes() {
       const arms = visible().filter((arm) => arm.perClass.length);
       if (!arms.length) return [[], empty("The accuracy of each class was not recorded.")];
-      const traces = arms.map((arm) => ({ x: arm.perClass.map((_, i) => i), y: arm.perClass.map((v) => (v === null ? null : v * 100)), name: plain(arm.label), mode: "markers", marker: { symbol: arm.marker, size: 9, color: colour(arm), line: { width: 1, color: css("--paper") } }, hovertemplate: `${plain(arm.label)}, class %{x}: %{y:.1f} %<extra></extra>` }));
+      const many = Math.max(...arms.map((arm) => arm.perClass.length)) > 25;
+      const dodge = (arm) => (many ? 0 : (arms.indexOf(arm) - (arms.length - 1) / 2) * Math.min(0.14, 0.6 / arms.length));
+      const traces = arms.map((arm) => ({ x: arm.perClass.map((_, i) => i + dodge(arm)), y: arm.perClass.map((v) => (v === null ? null : v * 100)), customdata: arm.perClass.map((_, i) => i), name: plain(arm.label), mode: "markers", marker: { symbol: arm.marker, size: 9, color: colour(arm), line: { width: 1, color: css("--paper") } }, hovertemplate: `${plain(arm.label)}, class %{customdata}: %{y:.1f} %<extra></extra>` }));
       const worst = arms.map((arm) => { const low = Math.min(...arm.perClass.filter((v) => v !== null)); return `${arm.label} ${percent(low, 0)} (class ${arm.perClass.indexOf(low)})`; });
       note("classes", `Weakest class: ${worst.join(", ")}.`);
-      const many = Math.max(...arms.map((arm) => arm.perClass.length)) > 25;
-      return [traces, layout({ xaxis: axis("class", many ? {} : { dtick: 1 }), yaxis: axis("accuracy (%)", { rangemode: "tozero" }), height: narrow() ? 300 : 340 })];
+      return [traces, layout({ xaxis: axis("class", many ? {} : { dtick: 1, showgrid: false }), yaxis: axis("accuracy (%)", { rangemode: "tozero" }), height: narrow() ? 300 : 340 })];
     },
 
     confusion() {
