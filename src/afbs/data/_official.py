@@ -59,7 +59,13 @@ def find(official: Official) -> Found:
     for folder in _places(official):
         if found := find_in(official, folder):
             return found
-    raise UserError(missing(official))
+    chosen = os.environ.get("AFBS_DATA")
+    if chosen and not Path(chosen).expanduser().is_dir():
+        raise UserError(f"The files of {official.name!r} are not here: $AFBS_DATA is {chosen}, which is no folder.")
+    raise UserError(
+        f"The files of {official.name!r} are not here. `afbs data get {official.name}` downloads them. "
+        f"{by_hand(official)}"
+    )
 
 
 def find_in(official: Official, folder: Path) -> Found | None:
@@ -82,17 +88,13 @@ def files_folder(name: str) -> Path:
     return cache_folder() / "files" / name
 
 
-def missing(official: Official) -> str:
-    """What to do to have this data set, in words."""
+def by_hand(official: Official) -> str:
+    """How to bring the files here without a network, in words."""
     chosen = os.environ.get("AFBS_DATA")
-    if chosen and not Path(chosen).is_dir():
-        return f"$AFBS_DATA is {chosen}, and there is no such folder."
-    root = chosen or "$AFBS_DATA"
     layouts = "; or ".join(kind.layout for kind in official.formats)
     return (
-        f"The files of {official.name!r} are not here. `afbs data get {official.name}` downloads them; "
-        f"`afbs data import {official.name} FOLDER` takes them from a folder; or put them into "
-        f"{root}/{official.folders[0]}{'' if chosen else ' and set AFBS_DATA'}: {layouts}."
+        f"`afbs data import {official.name} FOLDER` takes them from a folder or an archive, or put them into "
+        f"{chosen or '$AFBS_DATA'}/{official.folders[0]}{'' if chosen else ' and set AFBS_DATA'}: {layouts}."
     )
 
 

@@ -39,7 +39,6 @@ class Entry:
 
     name: str
     folder: Path
-    meta: Mapping[str, Any]
 
     @property
     def bytes(self) -> int:
@@ -63,11 +62,36 @@ def cached(name: str, recipe: Mapping[str, Any], make: Callable[[], Dataset]) ->
     try:
         return _open(folder)
     except (FileNotFoundError, DamagedError):
-        keep(name, recipe, make())
+        _keep(name, recipe, make())
         return _open(folder)
 
 
-def keep(name: str, recipe: Mapping[str, Any], data: Dataset, source: str = "") -> Entry:
+def entries(name: str) -> list[Entry]:
+    """What is in the cache under this name, damaged or not; it may be there in several variants."""
+    found = []
+    for folder in sorted((cache_folder() / "data").glob(f"{name}-*")):
+        if folder.name.rpartition("-")[0] == name:
+            found.append(Entry(name, folder))
+    return found
+
+
+def forget(entry: Entry) -> None:
+    """Remove an entry; whoever has it open keeps it until they close it."""
+    aside = Path(tempfile.mkdtemp(prefix=".old-", dir=entry.folder.parent))
+    entry.folder.replace(aside)
+    shutil.rmtree(aside, ignore_errors=True)
+
+
+def verify(entry: Entry) -> None:
+    """Read everything and compare the checksums; a DamagedError says what is wrong."""
+    for array, facts in _meta(entry.folder)["arrays"].items():
+        path = entry.folder / f"{array}.npy"
+        digest = _sha256(np.load(path, mmap_mode="r", allow_pickle=False))
+        if digest != facts["sha256"]:
+            raise DamagedError(f"{path}: the sha256 of the array is {digest}, expected {facts['sha256']}")
+
+
+def _keep(name: str, recipe: Mapping[str, Any], data: Dataset) -> None:
     """Write an entry, or leave the good one that is there by then."""
     folder = _place(name, recipe)
     try:
@@ -75,7 +99,7 @@ def keep(name: str, recipe: Mapping[str, Any], data: Dataset, source: str = "") 
         _sweep(folder.parent)
         beside = Path(tempfile.mkdtemp(prefix=".new-", dir=folder.parent))
         try:
-            meta = _write(beside, name, recipe, data, source)
+            _write(beside, name, recipe, data)
             _move(beside, folder)
         finally:
             shutil.rmtree(beside, ignore_errors=True)
@@ -84,34 +108,6 @@ def keep(name: str, recipe: Mapping[str, Any], data: Dataset, source: str = "") 
             f"The cache in {cache_folder()} cannot be written ({error.strerror or error}). "
             "Make room there, or set $AFBS_CACHE to a folder that can be."
         ) from error
-    return Entry(name, folder, meta)
-
-
-def forget(name: str, recipe: Mapping[str, Any]) -> None:
-    """Remove an entry; whoever has it open keeps it until they close it."""
-    folder = _place(name, recipe)
-    if folder.exists():
-        aside = Path(tempfile.mkdtemp(prefix=".old-", dir=folder.parent))
-        folder.replace(aside)
-        shutil.rmtree(aside, ignore_errors=True)
-
-
-def entry(name: str, recipe: Mapping[str, Any]) -> Entry | None:
-    """The entry, if it is there and its files have the right sizes."""
-    folder = _place(name, recipe)
-    try:
-        return Entry(name, folder, _meta(folder))
-    except (FileNotFoundError, DamagedError):
-        return None
-
-
-def verify(found: Entry) -> None:
-    """Read everything and compare the checksums."""
-    for array, facts in found.meta["arrays"].items():
-        path = found.folder / f"{array}.npy"
-        digest = _sha256(np.load(path, mmap_mode="r", allow_pickle=False))
-        if digest != facts["sha256"]:
-            raise DamagedError(f"{path}: the sha256 of the array is {digest}, expected {facts['sha256']}")
 
 
 def _place(name: str, recipe: Mapping[str, Any]) -> Path:
@@ -153,7 +149,7 @@ def _meta(folder: Path) -> dict[str, Any]:
     return meta
 
 
-def _write(folder: Path, name: str, recipe: Mapping[str, Any], data: Dataset, source: str) -> dict[str, Any]:
+def _write(folder: Path, name: str, recipe: Mapping[str, Any], data: Dataset) -> None:
     arrays = {}
     for array, values in _arrays(data):
         path = folder / f"{array}.npy"
@@ -170,7 +166,6 @@ def _write(folder: Path, name: str, recipe: Mapping[str, Any], data: Dataset, so
     meta = {
         "name": name,
         "recipe": dict(recipe),
-        "source": source,
         "classes": data.classes,
         "shift": data.shift,
         "scale": data.scale,
@@ -178,7 +173,6 @@ def _write(folder: Path, name: str, recipe: Mapping[str, Any], data: Dataset, so
         "arrays": arrays,
     }
     (folder / "meta.json").write_text(json.dumps(meta, indent=1))
-    return meta
 
 
 def _arrays(data: Dataset) -> Iterator[tuple[str, NDArray[Any]]]:

@@ -36,7 +36,9 @@ def save_figure(counts: Sequence[NDArray[np.int64]], path: Path) -> None:
     left.set(xlabel="class", ylabel="client, by its most frequent class", title="share of a client's samples")
     figure.colorbar(image, ax=left)
     right.hist(volumes, bins=_bins(volumes), color="tab:blue")
-    right.set(xlabel="samples", ylabel="clients", title="volumes", xscale="log")
+    right.set(xlabel="samples", ylabel="clients", title="volumes")
+    if volumes.max() > 10 * max(1, volumes.min()):
+        right.set_xscale("log")
     figure.savefig(path)
 
 

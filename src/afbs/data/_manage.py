@@ -1,0 +1,189 @@
+"""What `afbs data` does: say what is here, get it, take it from a folder, check it."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tarfile
+import tempfile
+import zipfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from afbs.data._about import About
+from afbs.data._hub import Hub, download
+from afbs.data._hub_files import HubParquet
+from afbs.data._official import Found, Official, by_hand, files_folder, find, find_in, read
+from afbs.data._store import DamagedError, entries, forget, verify
+from afbs.interfaces import Source
+from afbs.registry import find as part
+from afbs.registry import names, summary
+from afbs.types import UserError
+
+
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """A line of `afbs data list`. `about` is missing for a user's own data."""
+
+    name: str
+    summary: str
+    state: str
+    where: str
+    bytes: int
+    about: About | None
+    how: str
+
+
+def listed() -> list[Listed]:
+    """All data sets there are, those that are here first."""
+    lines = [_line(name) for name in names("data")]
+    return sorted(lines, key=lambda line: (("ready", "files", "missing", "yours").index(line.state), line.name))
+
+
+def get(name: str, hub: Hub) -> Path:
+    """Download a published data set and convert it. Gives the folder of its files."""
+    official = _official(name)
+    folder = files_folder(name)
+    splits = next(("train", kind.test) for kind in official.formats if isinstance(kind, HubParquet))
+    folder.mkdir(parents=True, exist_ok=True)
+    try:
+        download(hub, official.hub, splits, folder)
+    except UserError:
+        raise
+    except Exception as error:  # every version of the hub's library has its own kinds of network errors
+        raise UserError(
+            f"The hub's {official.hub} cannot be reached ({str(error).strip() or type(error).__name__}). What was "
+            "downloaded is kept, and the same command goes on from there. With the files from elsewhere: "
+            f"{by_hand(official)}"
+        ) from error
+    _source(name).load()
+    return folder
+
+
+def take(name: str, path: Path) -> Path:
+    """Copy the files of a published data set out of a folder or an archive, and convert them."""
+    official = _official(name)
+    with _opened(path) as folder:
+        found = _found(official, folder)
+        if found is None:
+            layouts = "; or ".join(kind.layout for kind in official.formats)
+            raise UserError(f"{path} has no files of {name!r}; expected {layouts}.")
+        read(official, found)
+        kept = _copied(found, files_folder(name))
+    _source(name).load()
+    return kept
+
+
+def check(name: str) -> list[str]:
+    """Read all there is of a data set and compare it with what it must be; what was found, a line each."""
+    cls = part("data", name)
+    lines = []
+    if official := getattr(cls, "official", None):
+        lines += _check_files(official)
+    elif not hasattr(cls, "about"):
+        raise UserError(f"{name!r} reads files of your own; they are checked when they are read.")
+    else:
+        _source(name).load()
+        lines.append("it comes with the package")
+    for entry in entries(name):
+        try:
+            verify(entry)
+        except (DamagedError, FileNotFoundError) as error:
+            forget(entry)
+            raise UserError(f"{error}. The converted copy was removed; it will be made again when needed.") from error
+        lines.append(f"{entry.folder}: the converted arrays have the right checksums")
+    return lines
+
+
+def _check_files(official: Official) -> list[str]:
+    try:
+        found = find(official)
+    except UserError:
+        if entries(official.name):
+            return []
+        raise
+    read(official, found)
+    kind = "the published samples" if official.facts.digests else "as many samples of each class as were published"
+    return [f"{found.folder}: {kind}"]
+
+
+def _line(name: str) -> Listed:
+    cls = part("data", name)
+    about: About | None = getattr(cls, "about", None)
+    official: Official | None = getattr(cls, "official", None)
+    copies = entries(name) if about else []
+    size = sum(entry.bytes for entry in copies)
+    where = ", ".join(str(entry.folder) for entry in copies)
+    if about is None:
+        return Listed(name, summary(cls), "yours", "", 0, None, "")
+    if official is None:
+        return Listed(name, summary(cls), "ready", where, size, about, "")
+    if copies:
+        return Listed(name, summary(cls), "ready", where, size, about, "")
+    try:
+        found = find(official)
+    except UserError:
+        return Listed(name, summary(cls), "missing", "", 0, about, f"afbs data get {name} ({about.origin})")
+    size = sum(path.stat().st_size for path in found.files.values())
+    return Listed(name, summary(cls), "files", str(found.folder), size, about, "converted when first used")
+
+
+def _official(name: str) -> Official:
+    cls = part("data", name)
+    official: Official | None = getattr(cls, "official", None)
+    if official is None:
+        what = "comes with the package" if hasattr(cls, "about") else "reads files of your own"
+        raise UserError(f"There is nothing to get for {name!r}: it {what}.")
+    return official
+
+
+def _source(name: str) -> Source:
+    source: Any = part("data", name)()
+    if not isinstance(source, Source):
+        raise UserError(f"{name!r} is no data source.")
+    return source
+
+
+def _found(official: Official, folder: Path) -> Found | None:
+    """In the folder itself or below it, where archives put their one folder."""
+    for place in (folder, *(folder / name for name in official.folders)):
+        if found := find_in(official, place):
+            return found
+    return None
+
+
+def _copied(found: Found, folder: Path) -> Path:
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    beside = Path(tempfile.mkdtemp(prefix=".new-", dir=folder.parent))
+    try:
+        for path in found.files.values():
+            shutil.copyfile(path, beside / path.name)
+        shutil.rmtree(folder, ignore_errors=True)
+        os.replace(beside, folder)  # noqa: PTH105
+    finally:
+        shutil.rmtree(beside, ignore_errors=True)
+    return folder
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[Path]:
+    """A folder as it is, an archive unpacked for the time being."""
+    if path.is_dir():
+        yield path
+        return
+    if not path.is_file():
+        raise UserError(f"There is no file or folder {path}.")
+    with tempfile.TemporaryDirectory() as temporary:
+        try:
+            if zipfile.is_zipfile(path):
+                with zipfile.ZipFile(path) as archive:
+                    archive.extractall(temporary)
+            else:
+                with tarfile.open(path) as packed:
+                    packed.extractall(temporary, filter="data")
+        except (tarfile.TarError, zipfile.BadZipFile, EOFError, OSError) as error:
+            raise UserError(f"{path} is no folder and no archive that can be read ({error}).") from error
+        yield Path(temporary)
