@@ -2,35 +2,36 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from afbs.core.selection import gradient_select
-from afbs.types import UserError
-
 if TYPE_CHECKING:
+    from afbs.core.selection import gradient_select
     from afbs.experiment import compare, resume, run
-    from afbs.record.result import Result
+    from afbs.record.result import Result, load
+    from afbs.types import RunError, UserError
 
-__all__ = ["Result", "UserError", "compare", "gradient_select", "load", "resume", "run"]
+__all__ = ["Result", "RunError", "UserError", "compare", "gradient_select", "load", "resume", "run"]
 __version__ = "0.1.0"
 
-
-def load(folder: str | Path) -> Result:
-    """A run from its folder."""
-    from afbs.record.result import Result
-
-    return Result.open(folder)
+_HOMES = {
+    "Result": "afbs.record.result",
+    "RunError": "afbs.types",
+    "UserError": "afbs.types",
+    "compare": "afbs.experiment",
+    "gradient_select": "afbs.core.selection",
+    "load": "afbs.record.result",
+    "resume": "afbs.experiment",
+    "run": "afbs.experiment",
+}
 
 
 def __getattr__(name: str) -> Any:
-    """What is expensive to import is imported when it is first asked for."""
-    if name in ("compare", "resume", "run"):
-        from afbs import experiment
+    """What the package offers is imported when it is first asked for, so that importing it costs nothing."""
+    if name not in _HOMES:
+        raise AttributeError(f"module 'afbs' has no attribute {name!r}")
+    return getattr(import_module(_HOMES[name]), name)
 
-        return getattr(experiment, name)
-    if name == "Result":
-        from afbs.record.result import Result
 
-        return Result
-    raise AttributeError(f"module 'afbs' has no attribute {name!r}")
+def __dir__() -> list[str]:
+    return sorted([*globals(), *_HOMES])

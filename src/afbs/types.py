@@ -26,6 +26,10 @@ class UserError(Exception):
     """Something the user wrote is wrong. The message says where, what, and what would do."""
 
 
+class RunError(Exception):
+    """A run that was rightly configured could not go on. Its folder can be resumed once the cause is gone."""
+
+
 @dataclass(frozen=True, slots=True)
 class ClientInfo:
     """What the server knows of a client. Not its labels: `cluster` is all that their sketch leaves behind."""

@@ -1,1 +1,48 @@
-"""The command line. Each file beside this one adds its commands."""
+"""The command line. Each file beside this one adds its commands.
+
+Exit codes: 0 fine, 1 the run failed, 2 what the user wrote is wrong, 130 stopped with Ctrl-C (and saved).
+"""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+import sys
+
+import typer
+from rich.console import Console
+
+from afbs.types import UserError
+
+app = typer.Typer(
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode="rich",
+    pretty_exceptions_enable=False,
+    help="Semi-asynchronous federated learning: decide first, train after.",
+    epilog="Start with: afbs compare examples/quickstart.toml --algorithms afbs,fedbuff,fedavg",
+)
+for file in sorted(pkgutil.iter_modules(__path__), key=lambda file: file.name != "runs"):
+    if not file.name.startswith("_"):
+        importlib.import_module(f"afbs.cli.{file.name}").add(app)
+
+
+def main() -> None:
+    """The entry point: a user's mistake gets a sentence, not a traceback."""
+    try:
+        app()
+    except UserError as error:
+        _complain(error)
+        sys.exit(2)
+    except BrokenPipeError:
+        sys.exit(1)
+
+
+def _complain(error: Exception) -> None:
+    Console(stderr=True, soft_wrap=True).print(f"[bold red]Error:[/] {_escaped(str(error))}", highlight=False)
+
+
+def _escaped(text: str) -> str:
+    from rich.markup import escape
+
+    return escape(text)

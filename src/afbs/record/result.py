@@ -78,3 +78,8 @@ class Result:
             "wall": (result.get("wall") or {}).get("total"),
             "folder": str(self.folder),
         }
+
+
+def load(folder: str | Path) -> Result:
+    """A run from its folder."""
+    return Result.open(folder)

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, final
 
-from afbs.types import UserError
+from afbs.types import RunError, UserError
 
 SCHEMA = 1
 
@@ -52,7 +52,7 @@ class Writer:
             raise RecordError(self.folder, error) from error
 
 
-class RecordError(RuntimeError):
+class RecordError(RunError):
     """The run folder could not be written."""
 
     def __init__(self, folder: Path, error: OSError):

@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 from afbs.clients.workload import Workload
 from afbs.engine.executors.arena import Arena, unnamed_file
 from afbs.interfaces import Executor
-from afbs.types import Evaluated, Job, Matrix, Trained, UserError, Vector
+from afbs.types import Evaluated, Job, Matrix, RunError, Trained, UserError, Vector
 
 _QUEUE = 2
 """Tasks a worker has at hand, so that it finds the next one while the server looks at the last."""
@@ -34,7 +34,7 @@ _LIVES = 3
 """How often workers may die before the run is given up."""
 
 
-class WorkerError(RuntimeError):
+class WorkerError(RunError):
     """Training raised an exception in a worker; the message has its traceback."""
 
 

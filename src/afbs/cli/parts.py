@@ -1,0 +1,52 @@
+"""`afbs list`: what there is to choose from."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from afbs.types import UserError
+
+_KINDS = {
+    "algorithms": "algorithm",
+    "datasets": "data",
+    "models": "model",
+    "latencies": "latency",
+    "availabilities": "availability",
+    "partitions": "partition",
+    "clusters": "clusters",
+}
+
+
+def add(app: typer.Typer) -> None:
+    app.command("list")(list_parts)
+
+
+def list_parts(
+    kind: Annotated[str, typer.Argument(metavar="KIND", help=" | ".join(_KINDS))],
+    settings: Annotated[bool, typer.Option("--settings", help="Show each one's settings with their defaults.")] = False,
+) -> None:
+    """List algorithms, datasets, models, latencies, availabilities, partitions or clusters."""
+    from afbs import registry
+
+    if kind not in _KINDS:
+        raise UserError(f"There is no kind {kind!r}{registry.hint(kind, _KINDS)}.")
+    table = Table(box=None, show_header=False, padding=(0, 2, 0, 0))
+    for name in registry.names(_KINDS[kind]):
+        part = registry.find(_KINDS[kind], name)
+        table.add_row(f"[bold]{name}[/]", escape(registry.summary(part)))
+        if settings and dataclasses.is_dataclass(part):
+            for field in dataclasses.fields(part):
+                table.add_row("", f"[dim]{field.name} = {escape(_default(field))}[/]")
+    Console().print(table)
+
+
+def _default(field: dataclasses.Field[object]) -> str:
+    if field.default is not dataclasses.MISSING:
+        return repr(field.default)
+    return "…" if field.default_factory is dataclasses.MISSING else repr(field.default_factory())

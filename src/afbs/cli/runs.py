@@ -1,0 +1,213 @@
+"""`afbs run`, `compare`, `resume`, `show`."""
+
+from __future__ import annotations
+
+import sys
+import tomllib
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.box import SIMPLE_HEAD
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from afbs.types import RunError, UserError
+
+if TYPE_CHECKING:
+    from afbs.config import Config
+    from afbs.record.recorder import Progress
+    from afbs.record.result import Result
+
+Settings = Annotated[
+    list[str] | None,
+    typer.Option("--set", "-s", metavar="TABLE.KEY=VALUE", help="Change one setting; may be given several times."),
+]
+RunsFolder = Annotated[Path, typer.Option("--runs", help="Where new run folders are made.")]
+console = Console()
+
+
+def add(app: typer.Typer) -> None:
+    app.command("run")(run)
+    app.command("compare")(compare)
+    app.command("resume")(resume)
+    app.command("show")(show)
+
+
+def run(
+    file: Annotated[Path, typer.Argument(metavar="FILE.toml", help="The configuration; see examples/.")],
+    settings: Settings = None,
+    folder: Annotated[Path | None, typer.Option("--folder", "-o", help="The run folder; must not exist.")] = None,
+    runs: RunsFolder = Path("runs"),
+) -> None:
+    """Run one configuration. A new `--set algorithm.name=...` keeps the settings that both algorithms have."""
+    from afbs import experiment
+    from afbs.config import load
+
+    config = load(file, _settings(settings))
+    result = _observed(config, lambda observe: experiment.run(config, folder=folder, runs=runs, on_progress=observe))
+    _print_table([result])
+    console.print(f"Folder: {escape(str(result.folder))}", highlight=False, soft_wrap=True)
+
+
+def compare(
+    files: Annotated[list[Path], typer.Argument(metavar="FILE.toml...", help="One or more configurations.")],
+    algorithms: Annotated[str, typer.Option(help="Run each file with these algorithms, e.g. afbs,fedbuff.")] = "",
+    seeds: Annotated[str, typer.Option(help="Run everything with these seeds, e.g. 1,2,3.")] = "",
+    settings: Settings = None,
+    runs: RunsFolder = Path("runs"),
+    report: Annotated[Path | None, typer.Option(help="Also write a report (HTML) here.")] = None,
+) -> None:
+    """Run several configurations on the same clients, latencies and seeds, and compare them in a table."""
+    from afbs import experiment
+
+    results = []
+    for config in _configs(files, _settings(settings), algorithms, seeds):
+        results.append(
+            _observed(config, lambda observe, c=config: experiment.run(c, runs=runs, on_progress=observe))  # type: ignore[misc]
+        )
+    _print_table(results)
+    if report:
+        from afbs.report import write
+
+        write([result.folder for result in results], report)
+        console.print(f"Report: {escape(str(report))}", highlight=False, soft_wrap=True)
+
+
+def resume(
+    folder: Annotated[Path, typer.Argument(help="The folder of a run that was interrupted or killed.")],
+) -> None:
+    """Continue a run where its last checkpoint left it. The final model is the same, bit for bit."""
+    from afbs import experiment
+    from afbs.config import load
+    from afbs.record.result import Result
+
+    if Result.open(folder).done:
+        console.print("This run has ended; there is nothing left to do.")
+        return
+    config = load(folder / "config.toml")
+    result = _observed(
+        config, lambda observe: experiment.resume(folder, on_progress=observe, on_complaint=console.print)
+    )
+    _print_table([result])
+
+
+def show(
+    folder: Annotated[Path, typer.Argument(help="A run folder, or a configuration with --partition.")],
+    partition: Annotated[bool, typer.Option("--partition", help="Draw who has what instead.")] = False,
+    settings: Settings = None,
+) -> None:
+    """Show what a run found, or with --partition who has which data."""
+    if partition:
+        from afbs.config import load
+        from afbs.experiment import populate
+        from afbs.partitions._show import drawing
+
+        population = populate(load(folder / "config.toml" if folder.is_dir() else folder, _settings(settings)))
+        console.print(drawing(list(population.label_counts().values())))
+        return
+    from afbs.record.result import Result
+
+    result = Result.open(folder)
+    _print_table([result])
+    facts = result.run.result
+    if facts is None:
+        reached = result.run.seconds / 86_400
+        console.print(f"Not ended; it reached day {reached:.2f}. Continue with: afbs resume {escape(str(folder))}")
+        return
+    table = Table(box=None, show_header=False, padding=(0, 2, 0, 0))
+    for name in ("updates", "jobs", "wall"):
+        for key, value in facts[name].items():
+            table.add_row(f"{name}.{key}", f"{value:,}" if isinstance(value, int) else f"{value:,.3f}")
+    table.add_row("evaluations", f"{facts['evaluations']:,}")
+    table.add_row(
+        "upload", f"{facts['upload_bytes'] / 1e6:,.1f} MB, {facts['skipped_upload_bytes'] / 1e6:,.1f} MB spared"
+    )
+    table.add_row("sha256", facts["sha256"])
+    console.print(table)
+
+
+def _observed(config: Config, start: Callable[[Callable[[Progress], None]], Result]) -> Result:
+    """Run something with progress; a failure of the run is a sentence and exit code 1."""
+    from afbs.cli._progress import shown
+    from afbs.experiment import Interrupted
+
+    try:
+        with shown(console, config.name, config.run.horizon) as observe:
+            return start(observe)
+    except Interrupted as stop:
+        console.print(str(stop), highlight=False, soft_wrap=True)
+        sys.exit(130)
+    except RunError as error:
+        Console(stderr=True, soft_wrap=True).print(
+            f"[bold red]The run failed:[/] {escape(str(error))}", highlight=False
+        )
+        sys.exit(1)
+
+
+def _configs(files: Sequence[Path], overrides: dict[str, Any], algorithms: str, seeds: str) -> list[Config]:
+    from afbs.config import load
+
+    chosen: list[dict[str, Any]] = [{"algorithm.name": name.strip()} for name in algorithms.split(",") if name.strip()]
+    repeated = [{"run.seed": _number(seed)} for seed in seeds.split(",") if seed.strip()]
+    configs = []
+    for file in files:
+        for algorithm in chosen or [{}]:
+            for seed in repeated or [{}]:
+                config = load(file, {**algorithm, **seed, **overrides})
+                if algorithm or seed:
+                    name = "-".join(str(value) for value in (*algorithm.values(), *seed.values()))
+                    config = load(config, {"name": name if len(files) == 1 else f"{file.stem}-{name}"})
+                configs.append(config)
+    return configs
+
+
+def _settings(given: Sequence[str] | None) -> dict[str, Any]:
+    """`a.b=1` as {"a.b": 1}; what is not TOML is text."""
+    found = {}
+    for setting in given or ():
+        path, equals, value = setting.partition("=")
+        if not equals or "." not in path:
+            raise UserError(f"`--set` wants TABLE.KEY=VALUE, got {setting!r}.")
+        try:
+            found[path.strip()] = tomllib.loads(f"value = {value}")["value"]
+        except tomllib.TOMLDecodeError:
+            found[path.strip()] = value.strip()
+    return found
+
+
+def _number(text: str) -> int:
+    try:
+        return int(text)
+    except ValueError:
+        raise UserError(f"`--seeds` must be whole numbers with commas between them, got {text!r}.") from None
+
+
+def _print_table(results: Sequence[Result]) -> None:
+    target = (results[0].run.result or {}).get("target")
+    table = Table(box=SIMPLE_HEAD, header_style="bold", padding=(0, 1, 0, 0))
+    table.add_column("run")
+    reaching = f"to {target:.0%}" if target else "to target"
+    for heading in ("best", "final", reaching, "versions", "trained", "dropped", "wall"):
+        table.add_column(heading, justify="right", no_wrap=True)
+    for result in results:
+        row = result.summary()
+        reached = row["time_to_target"]
+        dropped, trained = row["dropped"], row["trained"]
+        table.add_row(
+            escape(row["name"]),
+            f"{row['best_accuracy']:.2%}",
+            f"{row['final_accuracy']:.2%}",
+            "–" if reached is None else f"{reached / 86_400:.2f} d",
+            _count(row["versions"]),
+            _count(trained),
+            "–" if dropped is None else f"{dropped:,} ({dropped / max(1, dropped + trained):.0%})",
+            "–" if row["wall"] is None else f"{row['wall']:.1f} s",
+        )
+    console.print(table)
+
+
+def _count(number: int | None) -> str:
+    return "–" if number is None else f"{number:,}"
