@@ -104,7 +104,8 @@ def test_a_run_that_has_just_begun_is_empty_but_readable(tmp_path: Path) -> None
 
 
 def test_the_last_confusion_is_kept_if_it_is_square(tmp_path: Path) -> None:
-    run = reader.read(folder(tmp_path, [eval_(0, 0.0, 0.1), eval_(1, 1.0, 0.2, confusion=[[3, 1], [0, 4]])]))
+    end = {"event": "end", "time": 2.0, "reason": "horizon", "confusion": [[3, 1], [0, 4]]}
+    run = reader.read(folder(tmp_path, [eval_(0, 0.0, 0.1), eval_(1, 1.0, 0.2, confusion=[[4, 0], [2, 2]]), end]))
     assert run.confusion is not None
     assert run.confusion.tolist() == [[3, 1], [0, 4]]
     assert reader.read(folder(tmp_path, [eval_(0, 0.0, 0.1, confusion=[[3], [1, 2]])])).confusion is None

@@ -285,6 +285,8 @@ class Log:
     def add(self, event: Event) -> None:
         """A step, an evaluation or an order that is told again replaces what was told before."""
         kind = event["event"]
+        if kind in ("eval", "end") and event.get("confusion") is not None:
+            self._confusion = event.pop("confusion")
         try:
             if kind == "dispatch":
                 self._dispatches[event["sequence"]] = (event["client"], event["version"], event["time"])
@@ -295,8 +297,6 @@ class Log:
             elif kind == "step":
                 self._add_step(event)
             elif kind == "eval":
-                if event.get("confusion") is not None:
-                    self._confusion = event.pop("confusion")
                 self._evals[_number(event, "time"), int(event["version"])] = event
             elif kind == "resume":
                 self._resumes += 1
