@@ -103,6 +103,17 @@ def test_it_is_a_frozen_dataclass_with_a_line_about_itself(name: str) -> None:
         assert not isinstance(get_type_hints(kind)[field.name], UnionType)
 
 
+def test_a_setting_of_the_same_name_means_the_same_in_every_algorithm() -> None:
+    """A configuration may be run with another algorithm, and keeps the settings that both have."""
+    meanings: dict[str, set[Any]] = {}
+    for name in NAMES:
+        kind = registry.find("algorithm", name)
+        hints = get_type_hints(kind, include_extras=True)
+        for field in dataclasses.fields(kind):
+            meanings.setdefault(field.name, set()).add((hints[field.name], field.default))
+    assert {name: found for name, found in meanings.items() if len(found) > 1} == {}
+
+
 # deciding
 
 

@@ -40,13 +40,13 @@ def with_equal_volumes(world: World) -> World:
 
 @given(worlds, seeds)
 def test_fedfa_with_a_queue_of_one_is_fedasync_that_takes_every_model_as_it_is(world: World, seed: int) -> None:
-    taking_all = FedAsync(mixing=1.0, staleness="constant", proximal=0.0)
+    taking_all = FedAsync(mixing=1.0, discount="constant", proximal=0.0)
     assert same_models(FedFa(queue_size=1), taking_all, world, seed, availability=Losses(0.2))
 
 
 @given(worlds, seeds)
 def test_fedfa_with_a_queue_of_one_delta_is_fedasync_on_deltas(world: World, seed: int) -> None:
-    adding_all = FedAsync(mixing=1.0, staleness="constant", proximal=0.0, mode="delta")
+    adding_all = FedAsync(mixing=1.0, discount="constant", proximal=0.0, mode="delta")
     assert same_models(FedFa(queue_size=1, mode="delta"), adding_all, world, seed)
 
 
@@ -64,7 +64,7 @@ def test_afbs_drops_nothing_from_equal_volumes_and_is_then_fedbuff_with_the_same
 ) -> None:
     equal = with_equal_volumes(world)
     for discount in ("each", "freshest", "none"):
-        selecting = AFBS(buffer_size=4, staleness=discount)
+        selecting = AFBS(buffer_size=4, weights=discount)
         assert same_models(selecting, FedBuff(buffer_size=4, staleness=discount), equal, seed)
 
 
@@ -137,7 +137,7 @@ def test_fedasync_is_as_fast_as_its_mixing_and_staleness_allow() -> None:
     """With updates of equal size d, mixing a and mean staleness τ the model moves by a·d/(1 + aτ) a version."""
     world = replace(quadratic(40, 0), gradient=lambda client, params: np.ones_like(params))
     mixing, in_flight = 0.055, 20
-    algorithm = FedAsync(mixing=mixing, staleness="constant", proximal=0.0)
+    algorithm = FedAsync(mixing=mixing, discount="constant", proximal=0.0)
     outcome = drive(algorithm, world, in_flight=in_flight, horizon=4_000.0, latency=Uniform(1, 100, "job"))
     moved = outcome.models[500][0] - outcome.models[-1][0]
     speed = moved / (len(outcome.models) - 1 - 500)

@@ -166,7 +166,7 @@ class FedAsyncOracle(Oracle):
             "constant": 1.0,
             "polynomial": (tau + 1.0) ** -self.settings.exponent,
             "hinge": 1.0 if tau <= b else 1.0 / (a * (tau - b) + 1.0),
-        }[self.settings.staleness]
+        }[self.settings.discount]
         alpha = self.settings.mixing * s
         if self.settings.mode == "delta":
             self.becomes(minus(self.w, times(alpha, job.delta)))
@@ -206,19 +206,19 @@ class Buffered(Oracle):
     def direction(self, buffer: list[Job]) -> Numbers:
         raise NotImplementedError
 
-    def discounted(self, jobs: list[Job]) -> Numbers:
+    def discounted(self, jobs: list[Job], by: str) -> Numbers:
         """(1/n) Σ s Δ with s from each one's τ, from the smallest τ, or 1."""
         ages = [self.t - job.began for job in jobs]
         mean = self.zero
         for age, job in zip(ages, jobs, strict=True):
-            tau = {"each": age, "freshest": min(ages), "none": 0}[self.settings.staleness]
+            tau = {"each": age, "freshest": min(ages), "none": 0}[by]
             mean = add(mean, times(1 / sqrt(1 + tau) / len(jobs), job.delta))
         return mean
 
 
 class FedBuffOracle(Buffered):
     def direction(self, buffer: list[Job]) -> Numbers:
-        return self.discounted(buffer)
+        return self.discounted(buffer, self.settings.staleness)
 
 
 class CA2FLOracle(Buffered):
@@ -243,7 +243,7 @@ class AFBSOracle(Buffered):
     """Algorithm 2 with exact fractions. `drop = "random"` has no equation: see the unit tests."""
 
     def direction(self, buffer: list[Job]) -> Numbers:
-        return self.discounted(self.selected(buffer))
+        return self.discounted(self.selected(buffer), self.settings.weights)
 
     def selected(self, buffer: list[Job]) -> list[Job]:
         key = Key.root(self.seed, "select").child(self.t)
@@ -282,13 +282,13 @@ ALGORITHMS = {
         server_lr=rates,
         survival=st.sampled_from(["buffer", "cluster", "none"]),
         clustering=st.booleans(),
-        staleness=discounts,
+        weights=discounts,
     ),
     "ca2fl": st.builds(CA2FL, buffer_size=sizes, server_lr=st.sampled_from([1.0, 0.5])),
     "fedasync": st.builds(
         FedAsync,
         mixing=st.sampled_from([0.1, 0.6, 1.0]),
-        staleness=st.sampled_from(["polynomial", "constant", "hinge"]),
+        discount=st.sampled_from(["polynomial", "constant", "hinge"]),
         exponent=st.sampled_from([0.5, 1.0]),
         slope=st.sampled_from([0.5, 10.0]),
         grace=st.integers(0, 3),

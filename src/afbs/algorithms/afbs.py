@@ -7,7 +7,7 @@
 S are the survivors. Clusters come with `ClientInfo`; without `clustering` all clients are one cluster.
 
 Departures: none by default. Ablations: `survival` (buffer, cluster, none), `clustering = false`, `drop = "random"`
-(as many as AFBS would drop, but any), `staleness = "each"` (AFBS's selection with FedBuff's weights).
+(as many as AFBS would drop, but any), `weights = "each"` (AFBS's selection with FedBuff's weights).
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class AFBS(Algorithm[State]):
     server_lr: Annotated[float, Gt(0)] = 1.0
     survival: Survival = "buffer"
     clustering: bool = True
-    staleness: Discount = "freshest"
+    weights: Discount = "freshest"
     drop: Literal["inferior", "random"] = "inferior"
 
     @property
@@ -84,7 +84,7 @@ class AFBS(Algorithm[State]):
         )
 
     def weigh(self, used: Sequence[Update]) -> tuple[float, ...]:
-        return discounted_mean([update.staleness for update in used], self.staleness)
+        return discounted_mean([update.staleness for update in used], self.weights)
 
     def apply(self, memory: Memory, params: Vector, step: Step, vectors: Matrix) -> tuple[Memory, Vector]:
         return memory, params - self.server_lr * weighted_sum(step.weights, vectors)

@@ -2,7 +2,7 @@
 
     Algorithm 1, worker      min f_i(θ) + (ρ/2)‖θ − w‖²                         local
     Algorithm 1, updater     α_t = α s(τ), w ← (1 − α_t) w + α_t θ_i, at every arrival    weigh, apply
-    Section 5.2              s(τ) = 1, (τ+1)^−a, or 1 if τ ≤ b else 1/(a(τ−b)+1)    discount
+    Section 5.2              s(τ) = 1, (τ+1)^−a, or 1 if τ ≤ b else 1/(a(τ−b)+1)    worth
 
 The brake is the pull back to stale models, not the small weight: with mixing a and mean staleness τ the model moves
 by a/(1 + aτ) of an update an arrival, never by more than 1/τ.
@@ -33,7 +33,7 @@ class FedAsync(Algorithm[None]):
     holds: ClassVar[bool] = False
 
     mixing: Annotated[float, Gt(0), Le(1)] = 0.6
-    staleness: Literal["polynomial", "constant", "hinge"] = "polynomial"
+    discount: Literal["polynomial", "constant", "hinge"] = "polynomial"
     exponent: Annotated[float, Ge(0)] = 0.5
     slope: Annotated[float, Gt(0)] = 10.0
     grace: Annotated[int, Ge(0)] = 6
@@ -55,12 +55,12 @@ class FedAsync(Algorithm[None]):
         return None, Step((update,))
 
     def weigh(self, used: Sequence[Update]) -> tuple[float, ...]:
-        return tuple([self.mixing * self.discount(update.staleness) for update in used])
+        return tuple([self.mixing * self.worth(update.staleness) for update in used])
 
-    def discount(self, staleness: int) -> float:
-        if self.staleness == "polynomial":
+    def worth(self, staleness: int) -> float:
+        if self.discount == "polynomial":
             return polynomial(staleness, self.exponent)
-        if self.staleness == "hinge":
+        if self.discount == "hinge":
             return hinge(staleness, self.slope, self.grace)
         return constant(staleness)
 
