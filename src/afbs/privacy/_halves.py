@@ -79,6 +79,12 @@ def classes_of(counts: Counts) -> int:
     return int(lengths[np.argmax(votes)])
 
 
+def one_cluster(counts: Counts, mechanism: str) -> Grouping:
+    """One cluster needs no labels: nobody is asked."""
+    notes = {"mechanism": mechanism, "number": 1, "released": {"what": "nothing"}, "releases": 0, "refused": {}}
+    return Grouping(dict.fromkeys(sorted(counts), 0), notes)
+
+
 def check_number(number: int, clients: int) -> None:
     if number > clients:
         raise UserError(f"`clusters.number` must not be above the number of clients ({clients}), got {number}.")

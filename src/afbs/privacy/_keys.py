@@ -56,9 +56,9 @@ def read_secret(file: str, variable: str) -> bytes | None:
     return None
 
 
-def derive(secret: bytes, purpose: str) -> bytes:
-    """A 32-byte key for one purpose."""
-    return HKDF(SHA256(), 32, salt=None, info=f"afbs/{purpose}".encode()).derive(secret)
+def derive(secret: bytes, purpose: str, size: int = 32) -> bytes:
+    """A key for one purpose."""
+    return HKDF(SHA256(), size, salt=None, info=f"afbs/{purpose}".encode()).derive(secret)
 
 
 def words(key: bytes, number: int) -> NDArray[np.uint64]:

@@ -23,6 +23,7 @@ from afbs.privacy._halves import (
     classes_of,
     converse,
     examples_of,
+    one_cluster,
 )
 from afbs.privacy._keys import Secrets, simulated
 from afbs.seeds import Key
@@ -60,6 +61,10 @@ class Sketched(LabelMechanism):
     @abstractmethod
     def released(self, classes: int) -> dict[str, Any]:
         """What the server learns, for the record."""
+
+    @property
+    def name(self) -> str:
+        return type(self).__module__.rpartition(".")[2]
 
     def shared_secret(self) -> bytes | None:
         return None
@@ -105,6 +110,8 @@ class Sketched(LabelMechanism):
         )
 
     def group(self, counts: Counts, key: Key, most: int = 10) -> Grouping:
+        if self.number == 1:
+            return one_cluster(counts, self.name)
         shared = self.shared_secret()
         clients = {client: self.client(row, simulated(key, client, shared)) for client, row in counts.items()}
         check_number(self.number, len(clients))
@@ -147,7 +154,7 @@ class Sketched(LabelMechanism):
     ) -> Grouping:
         unknown = len(centroids)
         notes = {
-            "mechanism": type(self).__module__.rpartition(".")[2],
+            "mechanism": self.name,
             "number": len(centroids),
             "chosen_by": "setting" if self.number else "silhouette",
             "released": self.released(classes),

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Literal, final
 
 from afbs.interfaces import LabelMechanism
-from afbs.privacy._halves import Counts
+from afbs.privacy._halves import Counts, one_cluster
 from afbs.seeds import Key
 from afbs.types import Grouping
 
@@ -20,5 +20,4 @@ class NoLabels(LabelMechanism):
 
     def group(self, counts: Counts, key: Key, most: int = 10) -> Grouping:
         """Nothing leaves a client."""
-        notes = {"mechanism": "none", "number": 1, "released": {"what": "nothing"}, "releases": 0, "refused": {}}
-        return Grouping(dict.fromkeys(sorted(counts), 0), notes)
+        return one_cluster(counts, "none")

@@ -1,0 +1,136 @@
+"""The server's half of `secure`: who takes part, and how a sum is opened."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from afbs.privacy._halves import Answer, Message, RefusedError
+from afbs.privacy._masking import Words, decode, ring, unmask
+from afbs.privacy._secure_messages import CHOOSE, JOIN, OPEN, SUM, VOUCH, array_in, as_bytes, ask, digest_of
+from afbs.types import ClientId, UserError
+
+Array = NDArray[np.float64]
+
+
+@dataclass
+class Crowd:
+    """Who takes part in a session, and why the others do not."""
+
+    session: int
+    alive: list[ClientId]
+    publics: dict[ClientId, NDArray[np.uint8]]
+    neighbours: Mapping[ClientId, Sequence[ClientId]]
+    refused: dict[ClientId, str]
+    size: int
+
+    def drop(self, client: ClientId, answer: Answer | None, otherwise: str) -> None:
+        silent = "did not answer" if answer is None else otherwise
+        self.refused[client] = str(answer) if isinstance(answer, RefusedError) else silent
+        if client in self.alive:
+            self.alive.remove(client)
+
+    def heard(self, clusters: Mapping[ClientId, int | Answer | None]) -> dict[ClientId, int]:
+        for client, cluster in clusters.items():
+            if not isinstance(cluster, int):
+                self.drop(client, cluster, "chose a cluster that does not exist")
+        return {client: cluster for client, cluster in clusters.items() if isinstance(cluster, int)}
+
+
+def gather(
+    examples: Mapping[ClientId, int], session: int, neighbours: int, rng: np.random.Generator
+) -> Generator[Mapping[ClientId, Message], Mapping[ClientId, Answer], Crowd]:
+    answers = yield {client: ask(JOIN, session) for client in examples}
+    crowd = Crowd(session, sorted(examples), {}, {}, {}, 0)
+    for client in sorted(examples):
+        public = array_in(answers.get(client), "public", np.uint8, (32,))
+        if public is None:
+            crowd.drop(client, answers.get(client), "sent no key")
+        else:
+            crowd.publics[client] = public
+    if len(crowd.alive) < 3:
+        raise UserError(f'`clusters.name = "secure"` needs at least 3 clients to hide among, got {len(crowd.alive)}.')
+    crowd.neighbours = ring(crowd.alive, neighbours, rng)
+    crowd.size = len(crowd.alive)
+    return crowd
+
+
+def opened_sum(
+    crowd: Crowd, step: int, attempt: int, centroids: Array, size: int
+) -> Generator[Mapping[ClientId, Message], Mapping[ClientId, Answer], Array | None]:
+    """One attempt at one sum; None if a client left between its vector and its mask."""
+    common = {"step": np.array(step), "attempt": np.array(attempt), "clients": np.array(crowd.size)}
+    common["centroids"] = centroids
+    answers = yield {
+        client: ask(SUM, crowd.session)
+        | common
+        | {
+            "neighbours": np.array(crowd.neighbours[client]),
+            "publics": np.array([crowd.publics[other] for other in crowd.neighbours[client]]),
+        }
+        for client in crowd.alive
+    }
+    masked = _collected(crowd, answers, "masked", np.uint64, (size,), "sent no masked vector of the right length")
+    alive = set(masked)
+    digest = {"digest": as_bytes(digest_of(ask(SUM, crowd.session) | common))}
+    there = {client: [other for other in crowd.neighbours[client] if other in alive] for client in masked}
+    gone = {client: [other for other in crowd.neighbours[client] if other not in alive] for client in masked}
+    answers = yield {
+        client: ask(VOUCH, crowd.session)
+        | digest
+        | {"alive": np.array(there[client], np.int64), "dropped": np.array(gone[client], np.int64)}
+        for client in masked
+    }
+    vouched: dict[ClientId, dict[ClientId, NDArray[Any]]] = {client: {} for client in masked}
+    orphaned = []
+    for client in masked:
+        proofs = array_in(answers.get(client), "vouched", np.uint8, (len(there[client]), 32))
+        seeds = array_in(answers.get(client), "seeds", np.uint8, (len(gone[client]), 32))
+        if proofs is None or seeds is None:
+            crowd.drop(client, answers.get(client), "did not vouch for its neighbours")
+            continue
+        for other, proof in zip(there[client], proofs, strict=True):
+            vouched[other][client] = proof
+        orphaned += [(client, other, seed.tobytes()) for other, seed in zip(gone[client], seeds, strict=True)]
+    if len(crowd.alive) < len(masked):
+        return None
+    answers = yield {
+        client: ask(OPEN, crowd.session)
+        | digest
+        | {"by": np.array(list(proofs), np.int64), "vouched": np.array(list(proofs.values()))}
+        for client, proofs in vouched.items()
+    }
+    own = _collected(crowd, answers, "own", np.uint8, (32,), "did not open its own mask")
+    if len(own) < len(masked):
+        return None
+    total: Words = np.sum(np.array(list(masked.values())), axis=0, dtype=np.uint64)
+    return decode(unmask(total, [seed.tobytes() for seed in own.values()], orphaned))
+
+
+def choices(
+    clients: Sequence[ClientId], session: int, centroids: Array
+) -> Generator[Mapping[ClientId, Message], Mapping[ClientId, Answer], dict[ClientId, int | Answer | None]]:
+    answers = yield {client: ask(CHOOSE, session) | {"centroids": centroids} for client in clients}
+    found: dict[ClientId, int | Answer | None] = {}
+    for client in clients:
+        answer = answers.get(client)
+        cluster = array_in(answer, "cluster", np.int64, ())
+        found[client] = int(cluster) if cluster is not None and 0 <= cluster < len(centroids) else answer
+    return found
+
+
+def _collected(
+    crowd: Crowd, answers: Mapping[ClientId, Answer], name: str, kind: Any, shape: tuple[int, ...], otherwise: str
+) -> dict[ClientId, NDArray[Any]]:
+    found = {}
+    for client in list(crowd.alive):
+        array = array_in(answers.get(client), name, kind, shape)
+        if array is None:
+            crowd.drop(client, answers.get(client), otherwise)
+        else:
+            found[client] = array
+    return found
