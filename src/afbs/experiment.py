@@ -168,6 +168,8 @@ def _execute(
     on_progress: Callable[[Progress], None] | None,
 ) -> Result:
     algorithm = config.algorithm
+    if algorithm.looks:
+        checkpoint = None
     if algorithm.local.stateful and not algorithm.holds:
         raise UserError(
             "`algorithm`: clients that remember must wait for their step (`holds`), or their order is lost."
@@ -202,7 +204,8 @@ def _execute(
         else:
             recorder.resumed(checkpoint.version)
         try:
-            engine.go(schedule(config, population.clients, engine.content), checkpoint)
+            content = engine.content if algorithm.looks else None
+            engine.go(schedule(config, population.clients, content), checkpoint)
         except KeyboardInterrupt:
             engine.settle()
             engine.save()

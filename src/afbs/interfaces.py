@@ -82,6 +82,10 @@ class Algorithm(ABC, Generic[S]):
     holds: ClassVar[bool] = True
     """Whether a client waits, once its update has arrived, for the step that uses or drops it."""
 
+    looks: ClassVar[bool] = False
+    """Whether `receive` asks for an update's content (`update.vector()`). It may; then the engine cannot run ahead, and
+    an interrupted run starts anew: its decisions cannot be replayed from the seed alone."""
+
     @property
     def ships(self) -> Literal["delta", "end"]:
         """What a client sends and `apply` is given: `delta` (start minus end) or the trained model itself."""

@@ -1,0 +1,47 @@
+# Two commands do everything on a fresh machine with Python 3.11 and make:
+#   make run     compare AFBS, FedBuff and FedAvg on embedded data; writes report.html
+#   make test    the quick suite, with linters and type checks
+PYTHON ?= python3
+BIN := .venv/bin
+PIP := $(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt
+
+.PHONY: run test test-long lint bench browser clean
+
+run: .venv/.base
+	$(BIN)/afbs compare examples/quickstart.toml --algorithms afbs,fedbuff,fedavg --report report.html
+
+test: .venv/.dev browser lint
+	$(BIN)/python -m pytest -n 2 -m "not long"
+
+test-long: .venv/.dev browser
+	$(BIN)/python -m pytest -m long
+
+lint: .venv/.dev
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+bench: .venv/.dev
+	$(BIN)/python -m benchmarks
+
+# The page is tested in a real browser. Where one cannot be installed, those tests are skipped and say so.
+browser:
+	@command -v chromium >/dev/null || { [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null \
+		&& apt-get update -qq && apt-get install -y -qq chromium >/dev/null; } || true
+
+.venv/.torch: constraints.txt
+	@test -x $(BIN)/python || $(PYTHON) -m venv .venv
+	$(PIP) torch
+	@touch $@
+
+.venv/.base: .venv/.torch pyproject.toml
+	$(PIP) --editable .
+	@touch $@
+
+.venv/.dev: .venv/.base
+	$(PIP) --editable ".[dev]"
+	@touch $@
+
+clean:
+	rm -rf .venv runs report.html

@@ -1,0 +1,159 @@
+"""The same bits on any number of workers, through interruption and `kill -9`, for every algorithm."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+import afbs
+from afbs import registry
+from afbs.record.checkpoint import load_checkpoint
+
+ALGORITHMS = registry.names("algorithm")
+TINY = {
+    "data": {"name": "digits"},
+    "model": {"name": "mlp"},
+    "partition": {"clients": 30, "clusters": 2},
+    "clusters": {"number": 2},
+    "training": {"lr": 0.1},
+    "evaluation": {"points": 8, "spacing": "linear"},
+    "run": {"virtual_days": 0.4, "in_flight": 12, "executor": "inline"},
+}
+
+
+def digest(result: afbs.Result) -> str:
+    assert result.run.result is not None
+    return str(result.run.result["sha256"])
+
+
+def lines(folder: Path) -> list[dict[str, object]]:
+    """The record without what depends on the clock on the wall and on how the run was computed."""
+    found = [json.loads(line) for line in (folder / "events.jsonl").read_text().splitlines()]
+    kept = [line for line in found if line["event"] not in ("checkpoint", "resume")]
+    return [{key: value for key, value in line.items() if key != "wall"} for line in kept]
+
+
+@pytest.fixture(scope="module")
+def reference(tmp_path_factory: pytest.TempPathFactory) -> dict[str, afbs.Result]:
+    """Each algorithm's run in one process."""
+    runs = tmp_path_factory.mktemp("reference")
+    return {name: afbs.run(TINY, runs=runs, algorithm={"name": name}) for name in ALGORITHMS}
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+@pytest.mark.parametrize("algorithm", ALGORITHMS)
+def test_any_number_of_workers_ends_in_the_same_bytes(
+    algorithm: str, workers: int, reference: dict[str, afbs.Result], tmp_path: Path
+) -> None:
+    settings = {**TINY["run"], "executor": "processes", "workers": workers}
+    result = afbs.run(TINY, runs=tmp_path, algorithm={"name": algorithm}, run=settings)
+    assert result.params.tobytes() == reference[algorithm].params.tobytes()
+    assert lines(result.folder) == lines(reference[algorithm].folder)
+
+
+@pytest.mark.parametrize("algorithm", ALGORITHMS)
+def test_a_run_killed_with_signal_9_resumes_to_the_same_bytes(
+    algorithm: str, reference: dict[str, afbs.Result], tmp_path: Path
+) -> None:
+    folder = tmp_path / "run"
+    script = (
+        "import afbs, json, sys; config, folder, name = json.loads(sys.argv[1]), sys.argv[2], sys.argv[3];"
+        "config['run'] |= {'executor': 'processes', 'workers': 2, 'checkpoint_seconds': 0.05};"
+        "afbs.run(config, folder=folder, algorithm={'name': name})"
+    )
+    command = [sys.executable, "-c", script, json.dumps(TINY), str(folder), algorithm]
+    process = subprocess.Popen(command, start_new_session=True, stderr=subprocess.DEVNULL)
+    while process.poll() is None and not list(folder.glob("checkpoints/*.safetensors")):
+        time.sleep(0.005)
+    os.kill(process.pid, signal.SIGKILL)
+    process.wait()
+    if (folder / "result.json").exists():
+        pytest.skip("the run was over before it could be killed")
+    result = afbs.resume(folder)
+    assert result.params.tobytes() == reference[algorithm].params.tobytes()
+    assert lines(folder) == lines(reference[algorithm].folder)
+
+
+class StopAfter:
+    """Raises what Ctrl-C raises, in the middle of the run."""
+
+    def __init__(self, version: int):
+        self.version = version
+
+    def __call__(self, progress: object) -> None:
+        if progress.version >= self.version:  # type: ignore[attr-defined]
+            self.version = sys.maxsize
+            raise KeyboardInterrupt
+
+
+@pytest.mark.parametrize("algorithm", ALGORITHMS)
+def test_an_interrupted_run_is_saved_and_resumes_to_the_same_bytes(
+    algorithm: str, reference: dict[str, afbs.Result], tmp_path: Path
+) -> None:
+    from afbs.experiment import Interrupted
+
+    folder = tmp_path / "run"
+    with pytest.raises(Interrupted, match="afbs resume"):
+        afbs.run(TINY, folder=folder, algorithm={"name": algorithm}, on_progress=StopAfter(3))
+    checkpoint, complaints = load_checkpoint(folder)
+    assert checkpoint is not None
+    assert checkpoint.version >= 3
+    assert not complaints
+    result = afbs.resume(folder)
+    assert result.params.tobytes() == reference[algorithm].params.tobytes()
+    assert lines(folder) == [line for line in lines(reference[algorithm].folder) if line.get("reason") != "interrupted"]
+
+
+def test_a_damaged_checkpoint_is_passed_over_for_the_one_before(
+    reference: dict[str, afbs.Result], tmp_path: Path
+) -> None:
+    from afbs.experiment import Interrupted
+
+    folder = tmp_path / "run"
+    settings = {**TINY["run"], "checkpoint_seconds": 0.0}
+    with pytest.raises(Interrupted):
+        afbs.run(TINY, folder=folder, run=settings, on_progress=StopAfter(5))
+    newest = max(folder.glob("checkpoints/*.safetensors"))
+    content = bytearray(newest.read_bytes())
+    content[-3] ^= 1
+    newest.write_bytes(content)
+    complaints: list[str] = []
+    result = afbs.resume(folder, on_complaint=complaints.append)
+    assert len(complaints) == 1
+    assert newest.name in complaints[0]
+    assert digest(result) == digest(reference["afbs"])
+
+
+def test_a_torn_checkpoint_is_passed_over_too(reference: dict[str, afbs.Result], tmp_path: Path) -> None:
+    from afbs.experiment import Interrupted
+
+    folder = tmp_path / "run"
+    with pytest.raises(Interrupted):
+        afbs.run(TINY, folder=folder, on_progress=StopAfter(5))
+    newest = max(folder.glob("checkpoints/*.safetensors"))
+    newest.write_bytes(newest.read_bytes()[:1000])
+    assert digest(afbs.resume(folder)) == digest(reference["afbs"])
+
+
+def test_a_worker_that_is_killed_is_replaced_and_changes_nothing(
+    reference: dict[str, afbs.Result], tmp_path: Path
+) -> None:
+    killed = []
+
+    def kill_a_worker(progress: object) -> None:
+        if not killed and progress.version >= 2:  # type: ignore[attr-defined]
+            children = Path(f"/proc/self/task/{os.getpid()}/children").read_text().split()
+            killed.append(int(children[-1]))
+            os.kill(killed[0], signal.SIGKILL)
+
+    settings = {**TINY["run"], "executor": "processes", "workers": 2}
+    result = afbs.run(TINY, runs=tmp_path, run=settings, on_progress=kill_a_worker)
+    assert killed
+    assert result.params.tobytes() == reference["afbs"].params.tobytes()
