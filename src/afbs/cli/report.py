@@ -12,6 +12,7 @@ Folders = Annotated[list[Path], typer.Argument(help="Run folders, or folders of 
 
 def add(app: typer.Typer) -> None:
     app.command()(report)
+    app.command()(live)
 
 
 def report(
@@ -24,4 +25,27 @@ def report(
     from afbs.report import write
 
     path = write(folders, output)
-    Console().print(f"Wrote [bold]{path}[/] ({path.stat().st_size / 1e6:.1f} MB).", highlight=False)
+    Console().print(f"Wrote {path} ({path.stat().st_size / 1e6:.1f} MB).", highlight=False, markup=False)
+
+
+def live(
+    runs: Annotated[Path, typer.Argument(help="The folder that holds the runs.")] = Path("runs"),
+    host: Annotated[str, typer.Option(help="The address to listen on; this machine alone by default.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(min=0, max=65535, help="The port to listen on.")] = 8321,
+    token: Annotated[
+        str | None, typer.Option(help="What a visitor must know; made up if the host is not local.")
+    ] = None,
+) -> None:
+    """Show runs in the browser while they go on."""
+    from rich.console import Console
+
+    from afbs.report.live import serve, token_for
+    from afbs.types import UserError
+
+    if not runs.is_dir():
+        raise UserError(f"`{runs}` is not a folder. Name the folder that holds the runs.")
+    secret = token_for(host, token)
+    query = f"?token={secret}" if secret else ""
+    address = f"[{host}]" if ":" in host else host
+    Console().print(f"Live at http://{address}:{port}/{query}  (Ctrl-C stops it)", highlight=False, markup=False, soft_wrap=True)
+    serve(runs, host, port, secret)

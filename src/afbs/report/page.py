@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import importlib.util
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from html import escape
-from importlib import resources
-from pathlib import Path
 
 from afbs.report.arms import Arm, settings_of
+from afbs.report.assets import plotly_js, static
 from afbs.report.payload import payload, script_json
 from afbs.report.sections import section_html, sections
 from afbs.report.story import Verdict, verdict
 from afbs.report.tables import Table, summary
 from afbs.report.words import clip, count, duration, listing, plural
-from afbs.types import UserError
 
 
 def render(arms: Sequence[Arm]) -> str:
@@ -67,21 +64,6 @@ def default_targets(arms: Sequence[Arm]) -> list[float]:
 
 def named_targets(arms: Sequence[Arm]) -> list[float]:
     return sorted({run.target for arm in arms for run in arm.runs if run.target})
-
-
-def static(name: str) -> str:
-    """A file that ships beside this one."""
-    return (resources.files("afbs.report") / "static" / name).read_text(encoding="utf-8")
-
-
-def plotly_js() -> str:
-    """plotly's JavaScript, which ships in its Python package; found without importing that, which takes a second."""
-    spec = importlib.util.find_spec("plotly")
-    places = spec.submodule_search_locations if spec is not None else None
-    if not places:
-        raise UserError("The package `plotly` is missing; install it with: pip install plotly")
-    path = Path(places[0]) / "package_data" / "plotly.min.js"
-    return path.read_text(encoding="utf-8").replace("</script", "<\\/script")
 
 
 def _title(arms: Sequence[Arm]) -> str:

@@ -44,6 +44,7 @@ const Afbs = (() => {
     const svg = document.createElementNS(ns, "svg");
     svg.setAttribute("viewBox", "0 0 30 12");
     svg.setAttribute("aria-hidden", "true");
+    svg.setAttribute("class", "swatch");
     const line = document.createElementNS(ns, "line");
     for (const [name, value] of Object.entries({ x1: 0, x2: 30, y1: 6, y2: 6, "stroke-width": 3, stroke: colour(arm),
       "stroke-dasharray": dashes[arm.dash] ?? "4 2" })) line.setAttribute(name, value);

@@ -1,0 +1,287 @@
+"""Follows a run that may still be going: reads what was appended and remembers only what a page shows.
+
+Everything that grows with the run is bounded: evaluations are thinned when asked for, of steps and finished jobs the
+latest are kept. A line is read once, however many look on.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from afbs.record import reader
+from afbs.report.digest import thin
+
+FLUSHES = 200
+LANES = 40
+SILENT_SECONDS = 60.0
+
+
+class Cursor(NamedTuple):
+    """What one onlooker has been told: of which telling of the run, how many evaluations and steps."""
+
+    generation: int = -1
+    evals: int = 0
+    flushes: int = 0
+
+
+class Follower:
+    """One run. `poll` reads on; `since` says what is new."""
+
+    def __init__(self, folder: Path):
+        self.folder = folder
+        self.meta = reader.read_meta(folder)
+        self.config = reader.read_config(folder)
+        clients = self.meta.get("clients") or {}
+        ids, clusters = clients.get("id") or [], clients.get("cluster") or []
+        self._cluster_of = dict(zip(ids, clusters, strict=False)) if self._clustered() else {}
+        self._place = reader.Place()
+        self.generation = 0
+        self._forget()
+
+    def poll(self, most: int = 1 << 21) -> bool:
+        """Read at most `most` bytes more; whether there was anything."""
+        found = reader.tail(self.folder, self._place, most)
+        if found.restarted:
+            self.generation += 1
+            self._forget()
+        moved = found.place != self._place
+        self._place = found.place
+        for event in found.events:
+            try:
+                self._add(event)
+            except (KeyError, TypeError, ValueError, AttributeError):
+                self._unreadable += 1
+        self._unreadable += found.unreadable
+        return moved
+
+    @property
+    def behind(self) -> int:
+        """How many bytes are still to be read."""
+        try:
+            return max(0, (self.folder / "events.jsonl").stat().st_size - self._place.offset)
+        except OSError:
+            return 0
+
+    def state(self) -> str:
+        return state_of(self.folder, self._end)
+
+    def seen(self) -> object:
+        """Changes whenever there is something new to say."""
+        return self.generation, self._place, self.state()
+
+    def since(self, cursor: Cursor) -> tuple[dict[str, Any], Cursor]:
+        """Everything for a new onlooker (`fresh`), else the evaluations and steps that it has not been told of."""
+        fresh = cursor.generation != self.generation
+        told = Cursor(self.generation) if fresh else cursor
+        new = self._evals[told.evals :]
+        if len(new) > 1000:
+            columns = np.array([[np.nan if value is None else value for value in row[:3]] for row in new], np.float64)
+            new = [new[i] for i in thin(columns[:, 0], columns[:, 2], 1000)]
+        missed = min(self._flushed - told.flushes, len(self._flushes))
+        message = {
+            "fresh": fresh,
+            "evals": new,
+            "flushes": list(self._flushes)[len(self._flushes) - missed :],
+            "now": self._now(),
+        }
+        return message, Cursor(self.generation, len(self._evals), self._flushed)
+
+    def _now(self) -> dict[str, Any]:
+        horizon = float(self.meta.get("horizon") or 0.0)
+        share = min(1.0, self._time / horizon) if horizon else None
+        running = self.state() == "running"
+        return {
+            "state": self.state(),
+            "progress": share,
+            "time": self._time,
+            "horizon": horizon,
+            "wall": self._wall,
+            "left": self._wall / share - self._wall if share and self._wall and running else None,
+            "version": self._version,
+            "counts": dict(self._counts),
+            "buffer": list(self._buffer)[-400:],
+            "room": self._room(),
+            "lanes": self._lanes(),
+            "reason": (self._end or {}).get("reason"),
+            "behind": self.behind,
+            "unreadable": self._unreadable,
+            "target": (self.config.get("evaluation") or {}).get("target"),
+        }
+
+    def _room(self) -> int:
+        """How many updates the next step waits for, as far as the settings or the last step tell."""
+        size = (self.config.get("algorithm") or {}).get("buffer_size")
+        if isinstance(size, int) and self.meta.get("algorithm") in ("afbs", "fedbuff", "ca2fl"):
+            return size
+        return len(self._flushes[-1]["client"]) if self._flushes else 0
+
+    def _lanes(self) -> list[list[Any]]:
+        """Rows [client, start, finish or null, fate] of the clients that were busy last, longest under way first."""
+        busy = sorted(self._flying.values(), key=lambda row: row[1])
+        recent = list(self._done)[-12 * LANES :]
+        clients = dict.fromkeys([row[0] for row in busy] + [row[0] for row in reversed(recent)])
+        chosen = set(list(clients)[:LANES])
+        return [row for row in (*recent, *busy) if row[0] in chosen]
+
+    def _forget(self) -> None:
+        self._time = self._wall = 0.0
+        self._version = 0
+        self._unreadable = 0
+        self._evals: list[list[Any]] = []
+        self._flushes: deque[dict[str, Any]] = deque(maxlen=FLUSHES)
+        self._flushed = 0
+        self._buffer: list[list[Any]] = []
+        self._flying: dict[int, list[Any]] = {}
+        self._done: deque[list[Any]] = deque(maxlen=2000)
+        self._row_of: dict[int, list[Any]] = {}
+        self._counts = {"dispatched": 0, "arrived": 0, "used": 0, "dropped": 0, "lost": 0, "steps": 0}
+        self._end: Mapping[str, Any] | None = None
+
+    def _add(self, event: reader.Event) -> None:
+        kind = event["event"]
+        if isinstance(event.get("time"), int | float):
+            self._time = max(self._time, event["time"])
+        if isinstance(event.get("wall"), int | float):
+            self._wall = max(self._wall, event["wall"])
+        if kind == "dispatch":
+            self._counts["dispatched"] += 1
+            self._flying[event["sequence"]] = [event["client"], event["time"], None, "training"]
+        elif kind == "arrival":
+            self._counts["arrived"] += 1
+            self._finish(event, "waiting")
+            client, staleness = event["client"], event["version"] - event["base_version"]
+            self._buffer.append([client, staleness, event["examples"], self._cluster_of.get(client, 0)])
+        elif kind == "lost":
+            self._counts["lost"] += 1
+            self._finish(event, "lost")
+        elif kind == "step":
+            self._step(event)
+        elif kind == "eval":
+            self._evals.append(
+                [event["time"], event["version"], event["accuracy"], event.get("loss"), event.get("wall")]
+            )
+        elif kind == "resume":
+            self._end = None
+        elif kind == "end":
+            self._end = event
+
+    def _finish(self, event: reader.Event, fate: str) -> None:
+        row = self._flying.pop(event["order"], None)
+        if row is None:
+            return
+        row[2], row[3] = event["time"], fate
+        if len(self._done) == self._done.maxlen:
+            gone = self._done[0]
+            self._row_of.pop(gone[4], None)
+        row.append(event["order"])
+        self._done.append(row)
+        self._row_of[event["order"]] = row
+
+    def _step(self, event: reader.Event) -> None:
+        used, dropped = event["used"], event.get("dropped") or {}
+        kept, gone = len(used["client"]), len(dropped.get("client", ()))
+        self._version = event["version"]
+        self._counts["steps"] += 1
+        self._counts["used"] += kept
+        self._counts["dropped"] += gone
+        for fate, part in (("used", used), ("dropped", dropped)):
+            for order in part.get("order", ()):
+                if order in self._row_of:
+                    self._row_of[order][3] = fate
+        columns = {name: [*used[name], *dropped.get(name, ())] for name in ("client", "staleness", "examples")}
+        clusters = [self._cluster_of.get(client, 0) for client in columns["client"]]
+        self._flushes.append(
+            {
+                "version": event["version"],
+                "time": event["time"],
+                **columns,
+                "cluster": clusters,
+                "kept": kept,
+                "weight": used.get("weight", []),
+                **explained(columns["staleness"], columns["examples"], clusters, kept, self._selects()),
+            }
+        )
+        self._flushed += 1
+        self._buffer.clear()
+
+    def _selects(self) -> bool:
+        return self.meta.get("algorithm") == "afbs"
+
+    def _clustered(self) -> bool:
+        return (self.config.get("algorithm") or {}).get("clustering") is not False
+
+
+def explained(
+    staleness: list[int], examples: list[int], clusters: list[int], kept: int, selects: bool
+) -> dict[str, Any]:
+    """Why each update counted or did not, and the best of each cluster: the one by which the others are judged.
+
+    The first `kept` entries counted. Without selection everything counts, and there is no best one.
+    """
+    if not selects:
+        return {"best": [], "why": ["counted"] * kept + ["dropped"] * (len(staleness) - kept)}
+    best: dict[int, int] = {}
+    for i, cluster in enumerate(clusters):
+        rank = (examples[i] / (staleness[i] + 1) ** 2, -staleness[i])
+        leader = best.get(cluster)
+        if leader is None or rank > (examples[leader] / (staleness[leader] + 1) ** 2, -staleness[leader]):
+            best[cluster] = i
+    why = []
+    for i, cluster in enumerate(clusters):
+        leader = best[cluster]
+        inferior = examples[i] < examples[leader] and staleness[i] > staleness[leader]
+        if i == leader:
+            why.append("best of its cluster")
+        elif not inferior:
+            why.append("fresh enough" if staleness[i] <= staleness[leader] else "large enough")
+        else:
+            why.append(f"staler and smaller than the best{', but drawn to survive' if i < kept else ''}")
+    return {"best": sorted(best.values()), "why": why}
+
+
+def glimpse(folder: Path, most: int = 1 << 17) -> dict[str, Any]:
+    """How a run stands, from its small files and the last bytes of its record."""
+    meta = reader.read_meta(folder)
+    path = folder / "events.jsonl"
+    size = path.stat().st_size if path.exists() else 0
+    last = reader.tail(folder, reader.Place(max(0, size - most))).events
+    times = [event["time"] for event in last if isinstance(event.get("time"), int | float)]
+    accuracies = [event.get("accuracy") for event in last if event["event"] == "eval"]
+    ends = [event for event in last if event["event"] in ("end", "resume")]
+    end = ends[-1] if ends and ends[-1]["event"] == "end" else None
+    result = reader.read_result(folder) or {}
+    horizon = meta.get("horizon")
+    return {
+        "name": str(meta.get("name") or folder.name)[:120],
+        "algorithm": str(meta.get("algorithm") or "unknown")[:60],
+        "seed": meta.get("seed"),
+        "created": str(meta.get("created") or "")[:40],
+        "state": state_of(folder, end),
+        "progress": min(1.0, max(times) / horizon) if times and horizon else None,
+        "accuracy": accuracies[-1] if accuracies else result.get("final_accuracy"),
+        "age": round(age(folder)),
+    }
+
+
+def state_of(folder: Path, end: Mapping[str, Any] | None) -> str:
+    """`running`, `ended`, `interrupted`, or `silent`: nothing was written for a while, so it may have been killed."""
+    if end is not None:
+        return "interrupted" if end.get("reason") == "interrupted" else "ended"
+    if (folder / "result.json").exists():
+        return "ended"
+    return "running" if age(folder) < SILENT_SECONDS else "silent"
+
+
+def age(folder: Path) -> float:
+    """Seconds since the run last wrote."""
+    try:
+        written = (folder / "events.jsonl").stat().st_mtime
+    except OSError:
+        written = (folder / "meta.json").stat().st_mtime
+    return max(0.0, time.time() - written)
