@@ -51,7 +51,11 @@ class HubParquet:
         samples = table.column(self.sample).to_pylist()
         if self.text:
             return Part((path,), samples, labels)
-        return Part((path,), np.stack([_pixels(path, row, image) for row, image in enumerate(samples)]), labels)
+        images = [_pixels(path, row, image) for row, image in enumerate(samples)]
+        for row, image in enumerate(images):
+            if image.shape != images[0].shape:
+                raise UserError(f"{path}, row {row}: an image of {image.shape}, the first is of {images[0].shape}.")
+        return Part((path,), np.stack(images), labels)
 
 
 def pixels(content: bytes | Path, channels: int = 0, side: int = 0) -> NDArray[np.uint8]:
@@ -73,7 +77,7 @@ def _pixels(path: Path, row: int, image: Mapping[str, Any]) -> NDArray[np.uint8]
     try:
         return pixels(image["bytes"])
     except (OSError, TypeError, KeyError, SyntaxError) as error:
-        raise UserError(f"{path}, row {row}: this is no image ({error}).") from error
+        raise UserError(f"{path}, row {row}: this is no image.") from error
 
 
 def _absent_shards(paths: list[Path]) -> dict[str, Path | None]:

@@ -61,7 +61,7 @@ def cached(name: str, recipe: Mapping[str, Any], make: Callable[[], Dataset]) ->
     folder = _place(name, recipe)
     try:
         return _open(folder)
-    except (FileNotFoundError, DamagedError):
+    except (OSError, DamagedError):
         _keep(name, recipe, make())
         return _open(folder)
 
@@ -142,7 +142,7 @@ def _meta(folder: Path) -> dict[str, Any]:
             size = (folder / f"{array}.npy").stat().st_size
             if size != facts["bytes"]:
                 raise DamagedError(f"{folder / array}.npy: {size} bytes, expected {facts['bytes']}")
-    except (ValueError, KeyError, FileNotFoundError) as error:
+    except (ValueError, KeyError, OSError) as error:
         if not folder.exists():
             raise FileNotFoundError(folder) from error
         raise DamagedError(f"{folder}: {error!r}") from error
@@ -192,9 +192,9 @@ def _move(beside: Path, folder: Path) -> None:
             if not folder.exists():
                 raise
         try:
-            _meta(folder)
+            _open(folder)
             return  # somebody else was quicker, with the same content
-        except (FileNotFoundError, DamagedError):
+        except (OSError, DamagedError):
             aside = Path(tempfile.mkdtemp(prefix=".old-", dir=folder.parent))
             try:
                 folder.replace(aside)

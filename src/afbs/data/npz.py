@@ -33,9 +33,7 @@ class Npz(Source):
 
     def _convert(self, path: Path) -> Dataset:
         try:
-            with np.load(path, allow_pickle=False) as file:
-                if not isinstance(file, np.lib.npyio.NpzFile):
-                    raise UserError(f"`data.path`: {path} holds one array; expected a .npz file with several.")
+            with path.open("rb") as opened, np.load(opened, allow_pickle=False) as file:
                 there = list(file)
                 for name in (self.train_x, self.train_y):
                     if name not in there:
@@ -44,5 +42,5 @@ class Npz(Source):
                     file[name] if name in there else None for name in (self.test_x, self.test_y, self.owners)
                 )
                 return dataset(str(path), file[self.train_x], file[self.train_y], test_x, test_y, owners)
-        except (ValueError, OSError, EOFError, zipfile.BadZipFile) as error:
+        except (ValueError, TypeError, OSError, EOFError, zipfile.BadZipFile) as error:
             raise UserError(f"`data.path`: {path} is no .npz file, or it is damaged ({error}).") from error
