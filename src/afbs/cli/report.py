@@ -12,7 +12,9 @@ Folders = Annotated[list[Path], typer.Argument(help="Run folders, or folders of 
 
 def add(app: typer.Typer) -> None:
     app.command()(report)
+    app.command()(figures)
     app.command()(live)
+    app.command()(export)
 
 
 def report(
@@ -26,6 +28,37 @@ def report(
 
     path = write(folders, output)
     Console().print(f"Wrote {path} ({path.stat().st_size / 1e6:.1f} MB).", highlight=False, markup=False)
+
+
+def figures(
+    folders: Folders,
+    output: Annotated[Path, typer.Option("-o", "--output", help="The folder to write into.")] = Path("figures"),
+    format: Annotated[str, typer.Option("--format", "-f", help="pdf, png or svg.")] = "pdf",  # noqa: A002
+) -> None:
+    """Write publication figures, and the table as Markdown, CSV and LaTeX."""
+    from rich.console import Console
+
+    from afbs.report.figures import figures as draw
+
+    written = draw(folders, output, format)
+    Console().print(f"Wrote {len(written)} files into {output}.", highlight=False, markup=False)
+
+
+def export(
+    folder: Annotated[Path, typer.Argument(help="A run folder.", show_default=False)],
+    to: Annotated[str, typer.Option("--to", help="tensorboard, mlflow or wandb.", show_default=False)],
+    destination: Annotated[
+        str | None, typer.Option(help="A folder (tensorboard), a tracking address (mlflow) or a project (wandb).")
+    ] = None,
+    follow: Annotated[bool, typer.Option("--follow", help="Go on until the run has ended.")] = False,
+) -> None:
+    """Send a run to a tracker, once or while it goes on."""
+    from rich.console import Console
+
+    from afbs.report.trackers import export as send
+
+    sent = send(folder, to, destination=destination, follow=follow)
+    Console().print(f"Sent {sent} lines of {folder} to {to}.", highlight=False, markup=False)
 
 
 def live(
@@ -47,5 +80,7 @@ def live(
     secret = token_for(host, token)
     query = f"?token={secret}" if secret else ""
     address = f"[{host}]" if ":" in host else host
-    Console().print(f"Live at http://{address}:{port}/{query}  (Ctrl-C stops it)", highlight=False, markup=False, soft_wrap=True)
+    Console().print(
+        f"Live at http://{address}:{port}/{query}  (Ctrl-C stops it)", highlight=False, markup=False, soft_wrap=True
+    )
     serve(runs, host, port, secret)

@@ -11,45 +11,50 @@ from dataclasses import dataclass
 from afbs.report.arms import Arm, Spread
 from afbs.report.digest import Digest
 from afbs.report.story import time_to
-from afbs.report.words import count, data_size, duration, percent
+from afbs.report.words import count, data_size, percent
+
+_UNITS = ((86_400.0, "days"), (3_600.0, "h"), (60.0, "min"), (1.0, "s"))
 
 
 @dataclass(frozen=True)
 class Cell:
-    """What is shown, what it is ranked by (nan: not at all), and its place: 1 best, 2 second, 0 neither."""
+    """What is shown, the numbers behind it, and its place in its column: 1 best, 2 second, 0 neither."""
 
     text: str
-    value: float
+    spread: Spread
     place: int = 0
-    exact: str = ""
 
 
 @dataclass(frozen=True)
 class Table:
-    """One row an arm. `better` says for each column whether high (1), low (-1) or neither (0) is good."""
+    """One row an arm. `units` are those of the numbers behind the cells."""
 
     columns: tuple[str, ...]
+    units: tuple[str, ...]
     rows: tuple[str, ...]
     cells: tuple[tuple[Cell, ...], ...]
 
 
 def summary(arms: Sequence[Arm], targets: Sequence[float]) -> Table:
     """Accuracy, time to each target, and what it cost."""
-    columns: list[tuple[str, int, Callable[[Arm], Cell]]] = [
-        ("Final accuracy", 1, lambda arm: _accuracy(arm.fact("final"))),
-        ("Best accuracy", 1, lambda arm: _accuracy(arm.fact("best"))),
+    columns: list[tuple[str, str, int, Callable[[Arm], Cell]]] = [
+        ("Final accuracy", "", 1, lambda arm: _accuracy(arm.fact("final"))),
+        ("Best accuracy", "", 1, lambda arm: _accuracy(arm.fact("best"))),
     ]
-    columns += [(f"Time to {_level(goal)}", -1, _time_cell(goal)) for goal in targets]
+    for goal in targets:
+        unit = _common_unit([arm.spread(_reaching(goal)).mean for arm in arms])
+        columns.append((f"Time to {_level(goal)}", "s", -1, _time_cell(goal, unit)))
     columns += [
-        ("Steps", 0, lambda arm: _count(arm.fact("steps"))),
-        ("Updates used", 0, lambda arm: _count(arm.fact("used"))),
-        ("Dropped", 0, lambda arm: _share(arm.mean("dropped"), arm.mean("used"))),
-        ("Samples trained", 0, lambda arm: _count(arm.fact("samples"))),
-        ("Upload", 0, lambda arm: Cell(data_size(arm.mean("upload")), math.nan, exact=_exact(arm.fact("upload")))),
+        ("Steps", "", 0, lambda arm: _count(arm.fact("steps"))),
+        ("Updates used", "", 0, lambda arm: _count(arm.fact("used"))),
+        ("Dropped", "", 0, _dropped),
+        ("Samples trained", "", 0, lambda arm: _count(arm.fact("samples"))),
+        ("Upload", "bytes", 0, lambda arm: Cell(data_size(arm.mean("upload")), arm.fact("upload"))),
     ]
-    made = [_ranked([make(arm) for arm in arms], better) for _, better, make in columns]
+    made = [_ranked([make(arm) for arm in arms], better) for _, _, better, make in columns]
     return Table(
-        tuple(name for name, _, _ in columns),
+        tuple(name for name, _, _, _ in columns),
+        tuple(unit for _, unit, _, _ in columns),
         tuple(arm.label for arm in arms),
         tuple(tuple(column[i] for column in made) for i in range(len(arms))),
     )
@@ -66,14 +71,21 @@ def markdown(table: Table) -> str:
 
 
 def as_csv(table: Table) -> str:
-    """Exact numbers; a mean and a deviation where there are several seeds."""
+    """Exact numbers; a second column with the standard deviation where there are several seeds."""
+    several = [any(math.isfinite(row[i].spread.deviation) for row in table.cells) for i in range(len(table.columns))]
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
-    writer.writerow(["arm", *table.columns])
+    head = ["Arm"]
+    for name, unit, both in zip(table.columns, table.units, several, strict=True):
+        full = f"{name} ({unit})" if unit else name
+        head += [full, f"{full} sd"] if both else [full]
+    writer.writerow(head)
     for name, cells in zip(table.rows, table.cells, strict=True):
-        # A leading = + - @ would be run as a formula by a spreadsheet.
-        safe = f"'{name}" if name[:1] in "=+-@\t\r" else name
-        writer.writerow([safe, *(cell.exact or cell.text for cell in cells)])
+        # A spreadsheet would take a leading = + - @ for a formula.
+        row = [f"'{name}" if name[:1] in "=+-@\t\r" else name]
+        for cell, both in zip(cells, several, strict=True):
+            row += [_exact(cell.spread.mean), _exact(cell.spread.deviation)] if both else [_exact(cell.spread.mean)]
+        writer.writerow(row)
     return out.getvalue()
 
 
@@ -98,52 +110,55 @@ def _level(target: float) -> str:
 
 
 def _accuracy(spread: Spread) -> Cell:
-    if math.isfinite(spread.deviation):
-        return Cell(f"{100 * spread.mean:.2f} ± {100 * spread.deviation:.2f}", spread.mean, exact=_exact(spread))
-    return Cell(f"{100 * spread.mean:.2f}" if spread.number else "–", spread.mean, exact=_exact(spread))
+    plus = f" ± {100 * spread.deviation:.2f}" if math.isfinite(spread.deviation) else ""
+    return Cell(f"{100 * spread.mean:.2f}{plus}" if spread.number else "–", spread)
 
 
-def _time_cell(target: float) -> Callable[[Arm], Cell]:
+def _reaching(target: float) -> Callable[[Digest], float | None]:
+    return lambda run: time_to(run, target)
+
+
+def _common_unit(times: Sequence[float]) -> tuple[float, str]:
+    """The unit that suits the shortest time, so that a column can be compared at a glance."""
+    known = [time for time in times if math.isfinite(time)]
+    return next((unit for unit in _UNITS if known and min(known) >= 2 * unit[0]), _UNITS[-1])
+
+
+def _time_cell(target: float, unit: tuple[float, str]) -> Callable[[Arm], Cell]:
+    """The mean time if every run of the arm got there; otherwise how many did."""
+
     def make(arm: Arm) -> Cell:
-        return time_cell(arm, lambda run: time_to(run, target))
+        spread = arm.spread(_reaching(target))
+        if spread.number < len(arm.runs):
+            text = "not reached" if not spread.number else f"{spread.number} of {len(arm.runs)} reached"
+            return Cell(text, Spread(math.nan, math.nan, 0))
+        size, name = unit
+        plus = f" ± {spread.deviation / size:.1f}" if math.isfinite(spread.deviation) else ""
+        return Cell(f"{spread.mean / size:.1f}{plus} {name}", spread)
 
     return make
 
 
-def time_cell(arm: Arm, time: Callable[[Digest], float | None]) -> Cell:
-    """The mean time if every run of the arm got there; otherwise how many did."""
-    spread = arm.spread(time)
-    if spread.number < len(arm.runs):
-        text = "not reached" if not spread.number else f"{spread.number} of {len(arm.runs)} reached"
-        return Cell(text, math.nan, exact="")
-    plus = f" ± {duration(spread.deviation)}" if math.isfinite(spread.deviation) else ""
-    return Cell(duration(spread.mean) + plus, spread.mean, exact=_exact(spread))
-
-
 def _count(spread: Spread) -> Cell:
-    return Cell(count(spread.mean), math.nan, exact=_exact(spread))
+    return Cell(count(spread.mean), spread)
 
 
-def _share(part: float, rest: float) -> Cell:
-    whole = part + rest
-    share = part / whole if whole else math.nan
-    return Cell(percent(share, 0), math.nan, exact=f"{share:.6g}")
+def _dropped(arm: Arm) -> Cell:
+    spread = arm.spread(lambda run: run.facts.dropped / max(1, run.facts.dropped + run.facts.used))
+    return Cell(percent(spread.mean, 0), spread)
 
 
-def _exact(spread: Spread) -> str:
-    if not spread.number:
-        return ""
-    plus = f" ± {spread.deviation:.6g}" if math.isfinite(spread.deviation) else ""
-    return f"{spread.mean:.6g}{plus}"
+def _exact(number: float) -> str:
+    return f"{number:.10g}" if math.isfinite(number) else ""
 
 
 def _ranked(cells: list[Cell], better: int) -> list[Cell]:
     """Equal values share a place; one arm alone has none."""
-    values = sorted({cell.value for cell in cells if math.isfinite(cell.value)}, reverse=better > 0)
+    values = sorted({cell.spread.mean for cell in cells if math.isfinite(cell.spread.mean)}, reverse=better > 0)
     if not better or len(values) < 2:
         return cells
     places = {value: i + 1 for i, value in enumerate(values[:2])}
-    return [Cell(cell.text, cell.value, places.get(cell.value, 0), cell.exact) for cell in cells]
+    return [Cell(cell.text, cell.spread, places.get(cell.spread.mean, 0)) for cell in cells]
 
 
 def _markdown(text: str) -> str:

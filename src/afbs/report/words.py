@@ -25,7 +25,7 @@ def duration(seconds: float | None) -> str:
 
 def count(number: float) -> str:
     """Thousands are set apart by a thin space."""
-    return "–" if not math.isfinite(number) else f"{round(number):,}".replace(",", " ")
+    return "–" if not math.isfinite(number) else f"{round(number):,}".replace(",", "\u2009")
 
 
 def data_size(size: float) -> str:

@@ -101,5 +101,5 @@ const Afbs = (() => {
     apply(false);
   };
 
-  return { css, dark, narrow, plain, element, colour, fade, duration, count, percent, swatch, axis, layout, legend, draw, timeAxis, scaleOf, themed, config };
+  return { unitFor, css, dark, narrow, plain, element, colour, fade, duration, count, percent, swatch, axis, layout, legend, draw, timeAxis, scaleOf, themed, config };
 })();

@@ -264,8 +264,13 @@
       if (reached.length < times.length) return { text: reached.length ? `${reached.length} of ${times.length} reached` : "not reached", value: null };
       const mean = reached.reduce((a, b) => a + b, 0) / reached.length;
       const spread = reached.length > 1 ? Math.sqrt(reached.reduce((a, v) => a + (v - mean) ** 2, 0) / (reached.length - 1)) : null;
-      return { text: spread === null ? duration(mean) : `${duration(mean)} ± ${duration(spread)}`, value: mean };
+      return { text: "", value: mean, spread };
     }) }));
+    // One unit a column, that of the shortest time, so that it can be compared at a glance.
+    targets.forEach((_, j) => {
+      const [size, unit] = Afbs.unitFor(Math.min(...rows.map((row) => row.cells[j].value).filter((v) => v !== null), Infinity));
+      for (const { cells } of rows) if (cells[j].value !== null) cells[j].text = `${(cells[j].value / size).toFixed(1)}${cells[j].spread === null ? "" : ` ± ${(cells[j].spread / size).toFixed(1)}`} ${unit === "d" ? "days" : unit}`;
+    });
     const body = element("tbody");
     for (const { arm, cells } of rows) {
       const row = element("tr", {}, element("th", { scope: "row" }, element("span", { class: "key" }, swatch(arm)), arm.label));
