@@ -7,11 +7,15 @@ from typing import Any
 
 import pytest
 
+from afbs.algorithms.afbs import AFBS
 from afbs.algorithms.fedasync import FedAsync
 from afbs.algorithms.fedavg import FedAvg
 from afbs.algorithms.fedbuff import FedBuff
 from afbs.engine.plan import plan
 from afbs.interfaces import Algorithm, Transport
+from afbs.latency.always import Always
+from afbs.latency.uniform import Uniform
+from afbs.transports.simulated import Simulated
 from afbs.types import Arrived, ClientInfo, Decided, Dispatched, Event, Instant, Lost, Order, Stopped
 
 CLIENTS = [ClientInfo(i, 10) for i in range(6)]
@@ -144,3 +148,17 @@ def test_counters_belong_to_the_engine(algorithm: Algorithm[Any]) -> None:
     for client in range(6):
         mine = [order.occurrence for order in orders if order.client == client]
         assert mine == list(range(len(mine)))
+
+
+def test_what_a_step_drops_changes_nothing_about_who_is_asked_next() -> None:
+    """Algorithms that buffer alike see the same arrivals, so that comparing them compares nothing else."""
+
+    def schedule(algorithm: Algorithm[Any]) -> list[Event]:
+        clients = [ClientInfo(i, 1 + i * i % 40) for i in range(30)]
+        transport = Simulated(clients, Uniform(), Always(), 1)
+        found = plan(algorithm, clients, transport, in_flight=12, horizon=100_000, seed=1)
+        return [event for event in found if not isinstance(event, Decided)]
+
+    reference = schedule(FedBuff(buffer_size=5))
+    assert schedule(AFBS(buffer_size=5)) == reference
+    assert schedule(AFBS(buffer_size=5, drop="random")) == reference

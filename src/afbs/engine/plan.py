@@ -13,6 +13,7 @@ The engine alone owns the version, the clock and the counters. Nothing here know
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from operator import attrgetter
 from typing import Any
 
 from afbs.engine.pool import IdleClients
@@ -32,6 +33,9 @@ from afbs.types import (
     Update,
     Vector,
 )
+
+_ARRIVAL = attrgetter("sequence")
+"""In this order clients are idle again, so that what a step drops changes nothing about who is drawn after it."""
 
 
 def plan(
@@ -60,7 +64,7 @@ def plan(
         version += 1
         key = Key(selection, (version,))
         if algorithm.holds:
-            for update in step.used + step.dropped:
+            for update in sorted(step.used + step.dropped, key=_ARRIVAL):
                 idle.add(update.client)
         return Decided(time, version, step._replace(weights=algorithm.weigh(step.used)))
 
