@@ -241,7 +241,8 @@ def _weights(run: Run) -> dict[str, Floats]:
     share = updates.weight[chosen] * np.maximum(run.steps.used, 1)[updates.step[chosen]]
     ages = np.maximum(updates.staleness[chosen], 0)
     number = np.bincount(ages)
-    there = np.flatnonzero(number)
+    # A staleness that hardly ever occurs has no mean worth drawing.
+    there = np.flatnonzero(number >= (5 if len(ages) > 500 else 1))
     return {"staleness": there.astype(np.float64), "weight": np.bincount(ages, share)[there] / number[there]}
 
 

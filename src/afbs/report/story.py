@@ -17,6 +17,10 @@ from afbs.report.arms import Arm, Spread, settings_of
 from afbs.report.digest import Digest
 from afbs.report.words import count, duration, listing, percent, plural, points
 
+_MIXING = ("fedasync", "fedfa")
+"""Their weights mix models and do not add updates: they say nothing about how far the model is moved."""
+_WAITING = ("fedavg", "feddyn")
+
 
 @dataclass(frozen=True)
 class Verdict:
@@ -148,31 +152,34 @@ def _speed(arms: Sequence[Arm]) -> str:
         return f"It reached the target of {goal} after {duration(fastest)}."
     if len(times) == 1:
         return f"Only {winner.label} reached the target of {goal}, after {duration(fastest)}."
-    slower, second = times[1]
-    saved = 1 - fastest / slower if slower > 0 else 0.0
-    never = len(arms) - len(times)
-    text = f"To {goal}, {winner.label} was the fastest with {duration(fastest)}; {second.label} took {duration(slower)}"
-    text += f", so {percent(saved, 0)} of the time was saved" if saved >= 0.005 else ""
-    return text + (f" ({plural(never, 'arm')} never got there)." if never else ".")
+    together = [arm.label for took, arm in times if took <= 1.005 * fastest]
+    never = [arm.label for arm in arms if all(arm is not other for _, other in times)]
+    if len(together) > 1:
+        text = f"{listing(together)} reached {goal} first, after {duration(fastest)}"
+    else:
+        slower, second = times[1]
+        text = f"To {goal}, {winner.label} was the fastest with {duration(fastest)}; {second.label} took "
+        text += f"{duration(slower)}, {slower / fastest:.1f} times as long" if fastest > 0 else duration(slower)
+    return text + (f"; {listing(never)} never got there." if never else ".")
 
 
 def _movement(first: Arm, rivals: Sequence[Arm]) -> str:
-    """How much the model was moved: the number of steps, and their total weight."""
-    rival = min(rivals, key=lambda arm: abs(arm.mean("final") - first.mean("final")), default=None)
-    if rival is None or not first.mean("scale_sum") or not rival.mean("scale_sum"):
+    """How far the model was moved: the steps and their total weight. Only of algorithms that add weighted updates."""
+    rival = next((arm for arm in rivals if arm.algorithm not in _MIXING and arm.mean("scale_sum") > 0), None)
+    if rival is None or first.algorithm in _MIXING or not first.mean("scale_sum") > 0:
         return ""
-    steps = first.mean("steps"), rival.mean("steps")
-    weights = first.mean("scale_mean"), rival.mean("scale_mean")
-    mine = f"{first.label} took {count(steps[0])} steps of total weight {weights[0]:.2f}"
-    other = f"{rival.label} {count(steps[1])} of {weights[1]:.2f}"
-    text = f"{mine}, {other}"
-    if steps[0] > 2 * steps[1]:
-        text += f": {rival.label} waits for its slowest clients" if rival.algorithm in ("fedavg", "feddyn") else ""
-    elif weights[0] > 1.15 * weights[1]:
-        ratio = weights[0] / weights[1]
-        text += f", so each step of {first.label} went {ratio:.1f} times as far: step size is part of its lead"
-    elif weights[1] > 1.15 * weights[0]:
-        text += f"; {first.label} won with lighter steps, so step size does not explain its lead"
+    said = []
+    for arm in (first, rival):
+        steps, weight = count(arm.mean("steps")), arm.mean("scale_mean")
+        said.append(f"{arm.label} took {steps} steps of total weight {weight:.2f}")
+    text = f"{said[0]}, {said[1]}"
+    ratio = first.mean("scale_sum") / rival.mean("scale_sum")
+    if rival.algorithm in _WAITING and first.mean("steps") > 2 * rival.mean("steps"):
+        text += f": {rival.label} waits for the slowest of its clients"
+    elif ratio > 1.15:
+        text += f": {first.label} moved the model {ratio:.1f} times as far, so step size is part of its result"
+    elif ratio < 0.87:
+        text += f": {first.label} moved the model less, so step size does not explain its result"
     return text + "."
 
 

@@ -78,20 +78,21 @@
     staleness() {
       const arms = visible(), traces = [], shape = layout({ barmode: "stack", height: Math.max(190, 60 + arms.length * (narrow() ? 108 : 118)), margin: { l: 52, r: 12, t: 6, b: 44 } });
       const rows = arms.length || 1, annotations = [];
-      const widest = Math.max(1, ...arms.map((arm) => arm.kept.length));
+      const longest = Math.max(1, ...arms.map((arm) => arm.kept.length));
+      const apart = longest > 4 * Math.min(...arms.map((arm) => Math.max(8, arm.kept.length)));
       arms.forEach((arm, row) => {
-        const suffix = row ? row + 1 : "";
+        const suffix = row ? row + 1 : "", widest = apart ? arm.kept.length : longest;
         const bins = binned(arm.kept, arm.dropped, widest);
+        if (apart || row + 1 === rows) shape[`xaxis${apart ? suffix : ""}`] = axis(row + 1 === rows ? "staleness (versions)" : "", { anchor: `y${suffix}`, range: [-0.6, widest - 0.4], nticks: 8 });
         const total = arm.kept.reduce((a, b) => a + b, 0) + arm.dropped.reduce((a, b) => a + b, 0) || 1;
-        const common = { type: "bar", x: bins.x, width: bins.size * 0.92, xaxis: "x", yaxis: `y${suffix}` };
+        const common = { type: "bar", x: bins.x, width: bins.size * 0.92, xaxis: apart ? `x${suffix}` : "x", yaxis: `y${suffix}` };
         traces.push({ ...common, y: bins.kept, name: `${plain(arm.label)}, kept`, marker: { color: colour(arm) }, hovertemplate: "staleness %{x}: %{y} kept<extra></extra>" });
         traces.push({ ...common, y: bins.dropped, name: `${plain(arm.label)}, dropped`, marker: { color: fade(colour(arm), 0.12), line: { color: colour(arm), width: 1 }, pattern: { shape: "/", fgcolor: colour(arm), size: 5, solidity: 0.28 } }, hovertemplate: "staleness %{x}: %{y} dropped<extra></extra>" });
-        const gap = 0.27 / rows, top = 1 - row / rows;
-        shape[`yaxis${suffix}`] = axis("", { domain: [top - 1 / rows + (row + 1 < rows ? 0.06 / rows : 0), top - gap], nticks: 3, fixedrange: true });
+        const gap = 0.27 / rows, top = 1 - row / rows, foot = row + 1 < rows ? (apart ? 0.2 : 0.06) / rows : 0;
+        shape[`yaxis${suffix}`] = axis("", { domain: [top - 1 / rows + foot, top - gap], nticks: 3, fixedrange: true });
         const drops = arm.dropped.reduce((a, b) => a + b, 0);
         annotations.push({ text: `<b>${plain(arm.label)}</b>  ${drops ? percent(drops / total, 0) + " dropped" : "nothing dropped"}`, xref: "paper", yref: "paper", x: 0, y: top - 0.02 / rows, xanchor: "left", yanchor: "top", showarrow: false, font: { size: 13 } });
       });
-      shape.xaxis = axis("staleness (versions)", { anchor: rows > 1 ? `y${rows}` : "y", range: [-0.6, widest - 0.4] });
       return [traces, { ...shape, annotations }];
     },
 
