@@ -83,7 +83,7 @@ class Algorithm(ABC, Generic[S]):
     """Whether a client waits, once its update has arrived, for the step that uses or drops it."""
 
     looks: ClassVar[bool] = False
-    """Whether `receive` asks for an update's content (`update.vector()`). It may; then the engine cannot run ahead, and
+    """Whether `receive` asks for an update's content (`update.delta()`). It may; then the engine cannot run ahead, and
     an interrupted run starts anew: its decisions cannot be replayed from the seed alone."""
 
     @property
