@@ -39,7 +39,7 @@ class State(NamedTuple):
 @final
 @dataclass(frozen=True)
 class CA2FL(Algorithm[State]):
-    """Remembers every client's last update and lets those who are silent speak through it."""
+    """Remembers every client's last update; the silent speak through it."""
 
     buffer_size: Annotated[int, Ge(1)] = 10
     server_lr: Annotated[float, Gt(0)] = 1.0

@@ -28,7 +28,7 @@ from afbs.types import ClientInfo, Matrix, Memory, Step, Update, Vector
 @final
 @dataclass(frozen=True)
 class FedAsync(Algorithm[None]):
-    """Mixes every model into the global one as it arrives; stale ones weigh less."""
+    """Mixes every model in as it arrives; stale ones weigh less."""
 
     holds: ClassVar[bool] = False
 

@@ -25,7 +25,7 @@ from afbs.types import ClientId, ClientInfo, Matrix, Memory, Step, Update, Vecto
 @final
 @dataclass(frozen=True)
 class FedAvg(Algorithm[Cohort]):
-    """Synchronous rounds: waits for the whole cohort, then averages by data size."""
+    """Synchronous rounds: waits for a cohort, averages by data size."""
 
     average: Literal["weighted", "uniform"] = "weighted"
     server_lr: Annotated[float, Gt(0)] = 1.0

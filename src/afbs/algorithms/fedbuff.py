@@ -27,7 +27,7 @@ from afbs.types import ClientInfo, Matrix, Memory, Step, Update, Vector
 @final
 @dataclass(frozen=True)
 class FedBuff(Algorithm[Buffer]):
-    """Collects updates in a buffer and averages them when it is full; stale ones weigh less."""
+    """Averages updates whenever a buffer is full; stale ones weigh less."""
 
     buffer_size: Annotated[int, Ge(1)] = 10
     server_lr: Annotated[float, Gt(0)] = 1.0

@@ -36,7 +36,7 @@ class State(NamedTuple):
 @final
 @dataclass(frozen=True)
 class FedDyn(Algorithm[State]):
-    """Synchronous rounds that correct, on every client and on the server, for how far clients drift apart."""
+    """Synchronous rounds that correct for how far clients drift apart."""
 
     alpha: Annotated[float, Gt(0)] = 0.1
 

@@ -35,7 +35,7 @@ class State(NamedTuple):
 @final
 @dataclass(frozen=True)
 class FedFa(Algorithm[State]):
-    """Averages a queue of the latest models at every arrival, whatever their staleness."""
+    """Averages a queue of the latest models at every arrival."""
 
     holds: ClassVar[bool] = False
 
