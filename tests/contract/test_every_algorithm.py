@@ -98,7 +98,7 @@ def test_it_is_a_frozen_dataclass_with_a_line_about_itself(name: str) -> None:
     assert kind.__dataclass_params__.frozen
     assert kind.__final__
     assert registry.summary(kind).endswith(".")
-    assert len(registry.summary(kind)) <= 70  # one line of `afbs list algorithms`
+    assert len(registry.summary(kind)) <= 68  # one line of `afbs list algorithms`
     for field in dataclasses.fields(kind):
         assert field.default is not dataclasses.MISSING
         assert not isinstance(get_type_hints(kind)[field.name], UnionType)

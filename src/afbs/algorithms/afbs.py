@@ -35,7 +35,7 @@ class State(NamedTuple):
 @final
 @dataclass(frozen=True)
 class AFBS(Algorithm[State]):
-    """Drops updates both staler and smaller than the best of their cluster."""
+    """Drops updates staler and smaller than the best of their cluster."""
 
     buffer_size: Annotated[int, Ge(1)] = 10
     server_lr: Annotated[float, Gt(0)] = 1.0
