@@ -41,6 +41,7 @@ from afbs.types import (
     Trained,
     Training,
     Update,
+    UserError,
     Vector,
 )
 
@@ -59,7 +60,8 @@ class Listener(Protocol):
 
     def checkpoint(self, checkpoint: Checkpoint) -> None: ...
 
-    def progress(self, time: float, version: int, trained: int) -> None: ...
+    def progress(self, time: float, version: int, trained: int) -> None:
+        """Called between two turns of the run, where it may be stopped by an exception."""
 
 
 @dataclass
@@ -98,6 +100,7 @@ class _Pending:
     orders: list[Order] = field(default_factory=list)
     missing: int = 0
     rejected: set[int] = field(default_factory=set)
+    results: list[Trained] = field(default_factory=list)
 
 
 @dataclass
@@ -167,6 +170,8 @@ class Run:
         self.version = 0
         self.time = 0.0
         self.counts = Counts()
+        self.stopping = False
+        """Set it from a signal handler, and `go` raises `KeyboardInterrupt` at the next moment that can be saved."""
         self._memory: Memory = algorithm.begin(self.params)
         self._states: dict[ClientId, Vector] = {}
         self._state_slots: dict[ClientId, int] = {}
@@ -200,6 +205,10 @@ class Run:
         else:
             self._take_up(checkpoint)
         while True:
+            # Here and only here is everything in order: between two turns a run can be stopped and saved.
+            self._listener.progress(self.time, self.version, self.counts.trained)
+            if self.stopping:
+                raise KeyboardInterrupt
             self._read_ahead()
             self._hand_out()
             if self._apply_next():
@@ -250,6 +259,7 @@ class Run:
             while lone.missing:
                 self._hand_out()
                 self._collect()
+            self._count(lone)
             assert lone.rows is not None
             self._contents[order.sequence] = lone.rows[0].copy()
             self._executor.release(lone.first)
@@ -371,10 +381,15 @@ class Run:
         task.pending.missing -= 1
         if not result.finite:
             task.pending.rejected.add(task.row)
-        self.counts.trained += 1
-        self.counts.samples += result.samples
-        self.counts.steps += result.steps
-        self.counts.train += result.seconds
+        task.pending.results.append(result)
+
+    def _count(self, pending: _Pending) -> None:
+        """Jobs count when they are used, so that what a checkpoint holds fits its version."""
+        self.counts.trained += len(pending.results)
+        for result in pending.results:
+            self.counts.samples += result.samples
+            self.counts.steps += result.steps
+            self.counts.train += result.seconds
 
     # 3. apply steps in order
 
@@ -406,6 +421,7 @@ class Run:
         self.counts.used += len(step.used)
         self.counts.dropped += len(step.dropped)
         self.counts.rejected += len(rejected)
+        self._count(pending)
         self._outbox.append(_Applied(decided._replace(step=step), rejected))
         for update in (*decided.step.used, *decided.step.dropped):
             self._let_go(update.base_version)
@@ -468,6 +484,7 @@ class Run:
     def _evaluate(self, time: float) -> None:
         if self._evaluation is None or self._evaluation.version != self.version:
             self._evaluation = _Evaluation(self.version, self._parts)
+            self.counts.evaluations += 1
             self._users[self.version] += 1
             for part in range(self._parts):
                 self._numbers += 1
@@ -484,7 +501,6 @@ class Run:
         evaluation.missing -= 1
         self.counts.evaluate += result.seconds
         if not evaluation.missing:
-            self.counts.evaluations += 1
             self._let_go(evaluation.version)
             self._post()
 
@@ -504,17 +520,19 @@ class Run:
             else:
                 self._listener.event(item)
             self._outbox.popleft()
-        self._listener.progress(self.time, self.version, self.counts.trained)
         self.counts.record += perf_counter() - began
 
     # taking up a run again
 
     def _take_up(self, checkpoint: Checkpoint) -> None:
         """Read the plan up to the checkpoint, without doing it, and continue from there."""
+        if len(checkpoint.params) != len(self.params):
+            sizes = f"{len(checkpoint.params)} parameters, and the model has {len(self.params)}"
+            raise UserError(f"The checkpoint has {sizes}: the configuration was changed after the run began.")
         while checkpoint.version > 0:
             pending = self._next_step()
             if pending is None:
-                raise RuntimeError("The plan ends before the checkpoint: it does not belong to this run.")
+                raise UserError("The run ends before its checkpoint: its configuration was changed after it began.")
             for event in pending.events:
                 if isinstance(event, Lost):
                     self._users[event.order.version] -= 1

@@ -49,7 +49,11 @@ class _Worker:
         path = os.pathsep.join(filter(None, [package, os.environ.get("PYTHONPATH")]))
         environment = {**os.environ, **threads, "PYTHONPATH": path}
         self.process = subprocess.Popen(
-            command, pass_fds=(theirs.fileno(), memory), env=environment, stdin=subprocess.DEVNULL
+            command,
+            pass_fds=(theirs.fileno(), memory),
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            process_group=0,  # Ctrl-C is the server's to handle
         )
         theirs.close()
         self.connection = Connection(ours.detach())
@@ -74,10 +78,14 @@ class Processes(Executor):
         self._payload = cloudpickle.dumps(_shared(workload, Path(self._spill.name)))
         self._memory = unnamed_file()
         self._lives = _LIVES
-        self._staff = [_Worker(self._payload, self._memory) for _ in range(workers)]
-        self._arena = Arena(self._greeting(self._staff[0]), self._memory)
-        for worker in self._staff[1:]:
-            self._greeting(worker)
+        self._staff: list[_Worker] = []
+        try:
+            self._staff += [_Worker(self._payload, self._memory) for _ in range(workers)]
+            sizes = [self._greeting(worker) for worker in self._staff]
+        except BaseException:
+            self.close()
+            raise
+        self._arena = Arena(sizes[0], self._memory)
 
     def initial(self) -> Vector:
         slot = self._arena.allocate(1)
@@ -129,7 +137,10 @@ class Processes(Executor):
         return min(self._staff, key=lambda worker: len(worker.tasks))
 
     def _greeting(self, worker: _Worker) -> int:
-        return int(self._answer(worker))
+        try:
+            return int(self._answer(worker))
+        except (EOFError, ConnectionError) as error:
+            raise WorkerError(f"A worker did not start; its exit code is {worker.process.wait()}.") from error
 
     def _result(self, worker: _Worker) -> Trained | Evaluated:
         while True:

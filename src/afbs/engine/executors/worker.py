@@ -6,9 +6,9 @@ Numbers travel through the socket, vectors through the shared memory.
 
 from __future__ import annotations
 
-import signal
 import sys
 import traceback
+from contextlib import suppress
 from multiprocessing.connection import Connection
 from time import perf_counter
 from typing import TYPE_CHECKING
@@ -21,16 +21,16 @@ if TYPE_CHECKING:
 
 
 def main() -> None:
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the server's to handle
     connection, memory = Connection(int(sys.argv[1])), int(sys.argv[2])
-    try:
-        serve(connection, memory)
-    except (EOFError, ConnectionError):
-        return
-    except UserError as error:
-        connection.send(("refused", str(error)))
-    except Exception:
-        connection.send(("failed", traceback.format_exc()))
+    with suppress(EOFError, ConnectionError):  # the server is gone, and nobody is left to tell
+        try:
+            serve(connection, memory)
+        except (EOFError, ConnectionError):
+            raise
+        except UserError as error:
+            connection.send(("refused", str(error)))
+        except Exception:
+            connection.send(("failed", traceback.format_exc()))
 
 
 def serve(connection: Connection, memory: int) -> None:
