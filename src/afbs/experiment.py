@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import os
 import platform
 import secrets
+import signal
 import subprocess
+import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from importlib import metadata
 from pathlib import Path
+from types import FrameType
 from typing import Any
 
 import numpy as np
@@ -28,7 +31,7 @@ from afbs.interfaces import Executor
 from afbs.record.checkpoint import Checkpoint, load_checkpoint
 from afbs.record.recorder import Progress, Recorder
 from afbs.record.result import Result
-from afbs.record.writer import SCHEMA, Writer, create_folder, replace_file
+from afbs.record.writer import SCHEMA, Writer, create_folder, is_begun
 from afbs.seeds import Key
 from afbs.transports.simulated import Simulated
 from afbs.types import ClientId, ClientInfo, Dataset, Event, Grouping, Order, Split, UserError, Vector
@@ -119,8 +122,8 @@ def run(
     """
     config = load(source, overrides)
     population = populate(config)
-    path = create_folder(Path(folder) if folder else Path(runs) / _folder_name(config.name))
-    replace_file(path / "config.toml", tomli_w.dumps(_toml(config.tables)).encode())
+    path = Path(folder) if folder else Path(runs) / _folder_name(config.name)
+    create_folder(path, tomli_w.dumps(_toml(config.tables)))
     return _execute(config, population, path, None, on_progress)
 
 
@@ -136,15 +139,21 @@ def resume(
     Objects that were given to `run` and cannot be found by name (a class in a notebook) must be given again.
     """
     path = Path(folder)
-    finished = Result.open(path)
-    if finished.done:
-        return finished
+    if is_done(path):
+        return Result.open(path)
     config = load(path / "config.toml", overrides)
     checkpoint, complaints = load_checkpoint(path)
     for complaint in complaints:
         if on_complaint:
             on_complaint(complaint)
     return _execute(config, populate(config), path, checkpoint, on_progress)
+
+
+def is_done(folder: Path) -> bool:
+    """Whether a run has ended. One that was killed while it started has only its configuration yet."""
+    if (folder / "meta.json").exists() or not is_begun(folder):
+        return Result.open(folder).done
+    return False
 
 
 def compare(
@@ -184,39 +193,60 @@ def _execute(
         seed=config.run.seed,
         device=config.run.device,
     )
-    executor = _executor(config, workload)
     try:
-        writer = Writer(folder, checkpoint.offset if checkpoint else 0)
-        recorder = Recorder(writer, checkpoint.wall if checkpoint else 0.0, on_progress)
-        engine = Run(
-            algorithm,
-            executor,
-            config.training,
-            recorder,
-            grid=config.evaluation.grid(config.run.horizon),
-            every=config.evaluation.every,
-            evaluation_parts=workload.evaluation_parts,
-            checkpoint_seconds=config.run.checkpoint_seconds,
-        )
-        _check_memory(algorithm.memory_bytes(len(engine.params), len(population.clients)))
-        if checkpoint is None:
-            writer.document("meta.json", _meta(config, population, len(engine.params)))
-        else:
-            recorder.resumed(checkpoint.version)
-        try:
+        offset = checkpoint.offset if checkpoint else 0
+        with closing(_executor(config, workload)) as executor, Writer(folder, offset) as writer:
+            recorder = Recorder(writer, checkpoint.wall if checkpoint else 0.0, on_progress)
+            engine = Run(
+                algorithm,
+                executor,
+                config.training,
+                recorder,
+                grid=config.evaluation.grid(config.run.horizon),
+                every=config.evaluation.every,
+                evaluation_parts=workload.evaluation_parts,
+                checkpoint_seconds=config.run.checkpoint_seconds,
+            )
+            _check_memory(algorithm.memory_bytes(len(engine.params), len(population.clients)))
+            if checkpoint is None:
+                writer.document("meta.json", _meta(config, population, len(engine.params)))
+            else:
+                recorder.resumed(checkpoint.version)
             content = engine.content if algorithm.looks else None
-            engine.go(schedule(config, population.clients, content), checkpoint)
-        except KeyboardInterrupt:
-            engine.settle()
-            engine.save()
-            recorder.end(engine.time, "interrupted")
+            with _stoppable(engine):
+                try:
+                    engine.go(schedule(config, population.clients, content), checkpoint)
+                except KeyboardInterrupt:
+                    engine.settle()
+                    engine.save()
+                    recorder.end(engine.time, "interrupted")
+                    writer.close()
+                    raise Interrupted(folder) from None
             writer.close()
-            raise Interrupted(folder) from None
-        writer.close()
-        _conclude(config, folder, engine, recorder.wall())
-        return Result.open(folder)
+            _conclude(config, writer, engine, recorder.wall())
+            recorder.progress(engine.time, engine.version, engine.counts.trained)
+    except KeyboardInterrupt:  # too early to have anything to save, or too impatient to wait for it
+        raise Interrupted(folder) from None
+    return Result.open(folder)
+
+
+@contextmanager
+def _stoppable(engine: Run) -> Iterator[None]:
+    """The first Ctrl-C lets the run come to a moment at which it can be saved; the second ends it at once."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.getsignal(signal.SIGINT) or signal.SIG_DFL
+
+    def stop(number: int, frame: FrameType | None) -> None:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        engine.stopping = True
+
+    signal.signal(signal.SIGINT, stop)
+    try:
+        yield
     finally:
-        executor.close()
+        signal.signal(signal.SIGINT, before)
 
 
 def _executor(config: Config, workload: Workload) -> Executor:
@@ -229,13 +259,13 @@ def _executor(config: Config, workload: Workload) -> Executor:
     return Processes(workload, config.run.worker_count)
 
 
-def _conclude(config: Config, folder: Path, engine: Run, wall: float) -> None:
+def _conclude(config: Config, writer: Writer, engine: Run, wall: float) -> None:
     """The final model and the summary: `result.json` comes last, so a folder that has it is complete."""
     from safetensors.numpy import save
 
-    replace_file(folder / "model.safetensors", save({"params": engine.params}))
+    writer.file("model.safetensors", save({"params": engine.params}))
     counts = engine.counts
-    record = Result.open(folder)
+    record = Result.open(writer.folder)
     size = 4 * len(engine.params)
     target = config.evaluation.target
     summary = {
@@ -265,7 +295,7 @@ def _conclude(config: Config, folder: Path, engine: Run, wall: float) -> None:
         },
         "sha256": hashlib.sha256(engine.params.tobytes()).hexdigest(),
     }
-    replace_file(folder / "result.json", (json.dumps(summary, indent=2) + "\n").encode())
+    writer.document("result.json", summary)
 
 
 def _meta(config: Config, population: Population, parameters: int) -> dict[str, Any]:

@@ -82,9 +82,8 @@ def resume(
     """Continue a run where its last checkpoint left it. The final model is the same, bit for bit."""
     from afbs import experiment
     from afbs.config import load
-    from afbs.record.result import Result
 
-    if Result.open(folder).done:
+    if experiment.is_done(folder):
         console.print("This run has ended; there is nothing left to do.")
         return
     config = load(folder / "config.toml")

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
-from typing import Any, final
+from typing import Any, Self, final
 
 from afbs.types import RunError, UserError
 
@@ -20,10 +22,21 @@ class Writer:
     def __init__(self, folder: Path, offset: int | None = None):
         """Opens `folder`; with `offset`, cuts `events.jsonl` back to where the run is taken up again."""
         self.folder = folder
-        self._file = (folder / "events.jsonl").open("ab")
-        if offset is not None:
-            self._file.truncate(offset)
-            self._file.seek(0, os.SEEK_END)
+        try:
+            self._file = (folder / "events.jsonl").open("ab")
+            if offset is not None:
+                self._file.truncate(offset)
+                self._file.seek(0, os.SEEK_END)
+        except OSError as error:
+            raise RecordError(folder, error) from error
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        """Closes what is still open: after a failure, so what cannot be written any more is let go."""
+        with suppress(OSError):
+            self._file.close()
 
     def event(self, **fields: Any) -> None:
         self._attempt(lambda: self._file.write(_line(fields)))
@@ -40,7 +53,10 @@ class Writer:
 
     def document(self, name: str, content: Mapping[str, Any]) -> None:
         text = json.dumps(content, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
-        self._attempt(lambda: replace_file(self.folder / name, text.encode()))
+        self.file(name, text.encode())
+
+    def file(self, name: str, content: bytes) -> None:
+        self._attempt(lambda: replace_file(self.folder / name, content))
 
     def close(self) -> None:
         self._attempt(self._file.close)
@@ -63,22 +79,36 @@ class RecordError(RunError):
 def replace_file(path: Path, content: bytes) -> None:
     """Write beside, make sure it is on disk, then rename: a file is there whole or not at all."""
     beside = path.with_name(path.name + ".part")
-    with beside.open("wb") as file:
-        file.write(content)
-        file.flush()
-        os.fsync(file.fileno())
-    beside.replace(path)
-
-
-def create_folder(path: Path) -> Path:
-    """A new folder for a run."""
     try:
-        (path / "checkpoints").mkdir(parents=True)
+        with beside.open("wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        beside.replace(path)
+    except OSError:
+        beside.unlink(missing_ok=True)
+        raise
+
+
+def create_folder(path: Path, config: str) -> None:
+    """A new folder for a run, with what is to be run. From here on it can be resumed."""
+    try:
+        path.mkdir(parents=True)
     except FileExistsError:
         raise UserError(f"{path} exists already. Choose another folder, or continue with: afbs resume {path}") from None
     except OSError as error:
         raise UserError(f"The run folder {path} cannot be made: {error.strerror}.") from error
-    return path
+    try:
+        (path / "checkpoints").mkdir()
+        replace_file(path / "config.toml", config.encode())
+    except OSError as error:
+        shutil.rmtree(path, ignore_errors=True)
+        raise RunError(f"Could not write to {path}: {error.strerror}. Nothing has been run.") from error
+
+
+def is_begun(folder: Path) -> bool:
+    """Whether `create_folder` made this folder, even if nothing more was ever written."""
+    return (folder / "config.toml").is_file() and (folder / "checkpoints").is_dir()
 
 
 def _line(fields: Mapping[str, Any]) -> bytes:
