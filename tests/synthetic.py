@@ -218,3 +218,62 @@ def _columns(updates: Sequence[Update]) -> dict[str, list[int]]:
 def _label_counts(info: ClientInfo, rng: np.random.Generator) -> list[int]:
     shares = np.where(np.arange(CLASSES) % 3 == info.cluster % 3, 1.0, 0.08)
     return [int(count) for count in rng.multinomial(info.examples, shares / shares.sum())]
+
+
+def write_small(
+    folder: Path,
+    accuracies: Sequence[float],
+    *,
+    algorithm: str = "afbs",
+    seed: int = 1,
+    test_size: int = 10_000,
+    every: float = 100.0,
+    steps: Sequence[dict[str, Any]] = (),
+    config: dict[str, Any] | None = None,
+    meta: dict[str, Any] | None = None,
+    ended: bool = True,
+) -> Path:
+    """A run that is written out by hand: an evaluation every `every` seconds, and the given steps."""
+    folder.mkdir(parents=True)
+    settings = {"run": {"seed": seed}, "algorithm": {"name": algorithm}} | (config or {})
+    (folder / "config.toml").write_text(tomli_w.dumps(settings))
+    about = {
+        "schema": 1,
+        "name": folder.name,
+        "seed": seed,
+        "algorithm": algorithm,
+        "horizon": 1000.0,
+        "parameters": 10,
+    }
+    (folder / "meta.json").write_text(json.dumps(about | (meta or {})))
+    events: list[dict[str, Any]] = [
+        {"event": "step", "wall": 1.0, "notes": {}, "rejected": [], **step} for step in steps
+    ]
+    for i, accuracy in enumerate(accuracies):
+        events.append(
+            {
+                "event": "eval",
+                "time": i * every,
+                "version": i,
+                "accuracy": accuracy,
+                "loss": 1 - accuracy,
+                "wall": i / 10,
+            }
+        )
+    if ended:
+        right = round(test_size * accuracies[-1]) if accuracies else 0
+        confusion = [[right, test_size - right], [0, 0]]
+        events.append({"event": "end", "reason": "horizon", "time": 1000.0, "wall": 9.0, "confusion": confusion})
+    (folder / "events.jsonl").write_text("".join(json.dumps(event) + "\n" for event in events))
+    return folder
+
+
+def columns(*rows: tuple[int, int, int], weights: Sequence[float] | None = None) -> dict[str, list[Any]]:
+    """The columns of a step from rows (client, staleness, examples)."""
+    table: dict[str, list[Any]] = {
+        "client": [row[0] for row in rows],
+        "staleness": [row[1] for row in rows],
+        "examples": [row[2] for row in rows],
+        "order": list(range(len(rows))),
+    }
+    return table | ({"weight": list(weights)} if weights is not None else {})

@@ -1,0 +1,68 @@
+"""Runs that differ by their seed alone are one arm; labels say what else differs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from afbs.report.arms import arms_of, settings_of
+from afbs.report.load import digests
+from afbs.report.palette import looks
+from synthetic import write_small
+
+
+def test_seeds_and_bookkeeping_do_not_make_a_new_arm(tmp_path: Path) -> None:
+    write_small(tmp_path / "a", [0.5], seed=1, config={"run": {"seed": 1, "workers": 1, "name": "x"}})
+    write_small(tmp_path / "b", [0.7], seed=2, config={"run": {"seed": 2, "workers": 8, "name": "y"}})
+    (arm,) = arms_of(digests([tmp_path]))
+    assert (arm.label, arm.seeds, len(arm.runs)) == ("AFBS", 2, 2)
+    final = arm.fact("final")
+    assert final.mean == 0.6
+    assert abs(final.deviation - 0.1 * 2**0.5) < 1e-12
+
+
+def test_arms_of_one_algorithm_are_told_apart_by_what_differs(tmp_path: Path) -> None:
+    for name, survival in (("a", "buffer"), ("b", "none")):
+        write_small(tmp_path / name, [0.5], config={"algorithm": {"name": "afbs", "survival": survival}})
+    write_small(tmp_path / "c", [0.5], algorithm="fedbuff")
+    labels = [arm.label for arm in arms_of(digests([tmp_path]))]
+    assert labels == ["AFBS (survival buffer)", "AFBS (survival none)", "FedBuff"]
+
+
+def test_the_settings_that_differ_are_marked_and_the_others_are_not(tmp_path: Path) -> None:
+    write_small(tmp_path / "a", [0.5], config={"training": {"lr": 0.1, "epochs": 5}})
+    write_small(tmp_path / "b", [0.5], algorithm="fedbuff", config={"training": {"lr": 0.1, "epochs": 1}})
+    marked = {row.path: row.differs for row in settings_of(arms_of(digests([tmp_path])))}
+    assert marked["training.epochs"]
+    assert marked["algorithm.name"]
+    assert not marked["training.lr"]
+    assert not marked["run.seed"]
+
+
+def test_an_algorithm_keeps_its_colour_whatever_it_is_compared_with() -> None:
+    alone = looks(["fedbuff"])[0]
+    assert looks(["afbs", "mine", "fedbuff"])[2] == alone
+
+
+def test_every_arm_has_its_own_line_in_grey() -> None:
+    given = looks(["afbs", "fedbuff", "ca2fl", "fedavg", "feddyn", "fedasync", "fedfa", "mine", "yours", "afbs"])
+    assert len({look.light for look in given}) == 10
+    assert len({(look.dash, look.marker) for look in given}) == 10
+
+
+def test_line_colours_stand_out_from_their_background_by_three_to_one() -> None:
+    names = ["afbs", "fedbuff", "ca2fl", "fedavg", "feddyn", "fedasync", "fedfa", "a", "b", "c", "d", "e", "f"]
+    for look in looks(names):
+        assert contrast(look.light, "#fdfcfa") >= 3
+        assert contrast(look.dark, "#141518") >= 3
+
+
+def contrast(first: str, second: str) -> float:
+    """WCAG 2: (L1 + 0.05) / (L2 + 0.05)."""
+    light, dark = sorted((luminance(first), luminance(second)), reverse=True)
+    return (light + 0.05) / (dark + 0.05)
+
+
+def luminance(colour: str) -> float:
+    parts = [int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)]
+    linear = [part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts]
+    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]

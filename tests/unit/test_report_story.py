@@ -1,0 +1,110 @@
+"""The verdict claims what the record supports and no more."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from afbs.report.arms import Arm, arms_of
+from afbs.report.load import digests
+from afbs.report.story import Verdict, verdict
+from synthetic import columns, write_small
+
+
+def arms(root: Path) -> list[Arm]:
+    return arms_of(digests([root]))
+
+
+def said(root: Path) -> Verdict:
+    return verdict(arms(root))
+
+
+def test_a_clear_lead_names_the_winner_and_the_margin(tmp_path: Path) -> None:
+    write_small(tmp_path / "a", [0.1, 0.80])
+    write_small(tmp_path / "b", [0.1, 0.72], algorithm="fedbuff")
+    write_small(tmp_path / "c", [0.1, 0.50], algorithm="fedavg")
+    headline = said(tmp_path).headline
+    assert headline == "AFBS won: 80.0 % accuracy, 8.0 points above FedBuff and 30.0 points above FedAvg."
+
+
+def test_a_difference_within_the_sampling_error_of_the_test_set_is_no_victory(tmp_path: Path) -> None:
+    """Of 100 test samples at 80 % the standard error is 4 points, so 5 points apart may be chance."""
+    write_small(tmp_path / "a", [0.80], test_size=100)
+    write_small(tmp_path / "b", [0.75], algorithm="fedbuff", test_size=100)
+    write_small(tmp_path / "c", [0.20], algorithm="fedavg", test_size=100)
+    headline = said(tmp_path).headline
+    assert headline.startswith("AFBS and FedBuff are too close to call, between 75.0 % and 80.0 %")
+    assert "FedAvg is last with 20.0 %" in headline
+
+
+def test_with_several_seeds_the_spread_between_them_decides(tmp_path: Path) -> None:
+    """Means 80 and 77 with deviations of 10: two standard errors of the difference are 16 points."""
+    for seed, (first, second) in enumerate([(0.7, 0.67), (0.8, 0.77), (0.9, 0.87)]):
+        write_small(tmp_path / f"a{seed}", [first], seed=seed)
+        write_small(tmp_path / f"b{seed}", [second], seed=seed, algorithm="fedbuff")
+    found = said(tmp_path)
+    assert "too close to call" in found.headline
+    assert not any("One seed" in caveat for caveat in found.caveats)
+
+
+def test_seeds_that_agree_make_a_victory_with_its_spread(tmp_path: Path) -> None:
+    for seed, offset in enumerate([-0.01, 0.0, 0.01]):
+        write_small(tmp_path / f"a{seed}", [0.8 + offset], seed=seed)
+        write_small(tmp_path / f"b{seed}", [0.7 + offset], seed=seed, algorithm="fedbuff")
+    assert said(tmp_path).headline == "AFBS won: 80.0 ± 1.0 % accuracy, 10.0 points above FedBuff."
+
+
+def test_a_single_seed_is_admitted(tmp_path: Path) -> None:
+    write_small(tmp_path / "a", [0.8])
+    write_small(tmp_path / "b", [0.7], algorithm="fedbuff")
+    assert said(tmp_path).caveats[0].startswith("One seed each")
+
+
+def test_runs_that_went_differently_far_are_compared_where_both_have_been(tmp_path: Path) -> None:
+    write_small(tmp_path / "a", [0.1, 0.5, 0.6, 0.9])
+    write_small(tmp_path / "b", [0.1, 0.7], algorithm="fedbuff", ended=False)
+    found = said(tmp_path)
+    assert found.headline.startswith("FedBuff won: 70.0 % accuracy after 100 s")
+    assert any("compared at 100 s" in caveat for caveat in found.caveats)
+    assert any("1 run did not end" in caveat for caveat in found.caveats)
+
+
+def test_the_speed_sentence_says_who_was_first_and_who_never_came(tmp_path: Path) -> None:
+    goal = {"evaluation": {"target": 0.5}}
+    write_small(tmp_path / "a", [0.1, 0.6, 0.6, 0.6], config=goal)
+    write_small(tmp_path / "b", [0.1, 0.2, 0.3, 0.5], config=goal, algorithm="fedbuff")
+    write_small(tmp_path / "c", [0.1, 0.2, 0.2, 0.2], config=goal, algorithm="fedavg")
+    sentence = said(tmp_path).why[0]
+    assert sentence == (
+        "To 50 %, AFBS was the fastest with 100 s; FedBuff took 5.0 min, 3.0 times as long; FedAvg never got there."
+    )
+
+
+def test_selection_and_step_size_are_told_from_the_steps(tmp_path: Path) -> None:
+    """AFBS keeps (staleness 0, 90 examples) and drops (4, 10): 2.0 old on average, 0.0 kept; 50 examples, 90 kept."""
+    mine = {"version": 1, "time": 5.0, "used": columns((1, 0, 90), weights=[1.0]), "dropped": columns((2, 4, 10))}
+    theirs = {"version": 1, "time": 5.0, "used": columns((1, 0, 90), (2, 4, 10), weights=[0.3, 0.2]), "dropped": {}}
+    write_small(tmp_path / "a", [0.8], steps=[mine])
+    write_small(tmp_path / "b", [0.7], steps=[theirs], algorithm="fedbuff")
+    why = " ".join(said(tmp_path).why)
+    assert "AFBS dropped 50 % of the updates that came in" in why
+    assert "0.0 versions old on average instead of 2.0" in why
+    assert "90 examples instead of 50" in why
+    assert "AFBS moved the model 2.0 times as far, so step size is part of its result" in why
+
+
+def test_clients_that_never_count_are_the_price(tmp_path: Path) -> None:
+    step = {"version": 1, "time": 5.0, "used": columns((1, 0, 90), weights=[1.0]), "dropped": columns((2, 4, 10))}
+    about = {"clients": {"id": [1, 2, 3], "examples": [90, 10, 5], "cluster": [0, 0, 0], "latency": None}}
+    write_small(tmp_path / "a", [0.8], steps=[step], meta=about)
+    assert any("1 of 2 clients that delivered never counted" in sentence for sentence in said(tmp_path).why)
+
+
+def test_other_settings_that_differ_are_pointed_out(tmp_path: Path) -> None:
+    write_small(tmp_path / "a", [0.8], config={"training": {"lr": 0.1}})
+    write_small(tmp_path / "b", [0.7], config={"training": {"lr": 0.01}}, algorithm="fedbuff")
+    assert any("differ in their [training] settings" in caveat for caveat in said(tmp_path).caveats)
+
+
+def test_a_run_without_evaluations_gets_no_verdict(tmp_path: Path) -> None:
+    write_small(tmp_path / "a", [], ended=False)
+    assert said(tmp_path).headline == "No run has been evaluated yet."
