@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, get_type_hints
 
 from annotated_types import Ge, Gt, Le
-from pydantic import TypeAdapter, ValidationError
 
 from afbs import registry
 from afbs.interfaces import Algorithm, Availability, LabelMechanism, Latency, Partition, Source
@@ -104,6 +103,8 @@ _PARTS: dict[str, tuple[str, type]] = {
     "clusters": ("projection", LabelMechanism),
     "algorithm": ("afbs", Algorithm),
 }
+_MAY_BE_INFINITE = ("latency", "availability")
+_TOML = (bool, int, float, str, list, tuple, Mapping)
 _DEFAULT_MODEL = "lenet5"
 TABLES = [*_SETTINGS, *_PARTS, "model"]
 
@@ -119,7 +120,7 @@ def load(source: Config | Mapping[str, Any] | str | Path, overrides: Mapping[str
         _override(tables, path, value)
     unknown = [key for key in tables if key not in TABLES and key != "name"]
     if unknown:
-        raise UserError(f"There is no table `[{unknown[0]}]`{registry.hint(unknown[0], [*TABLES, 'name'])}.")
+        raise UserError(f"There is no table `[{unknown[0]}]`{registry.hint(unknown[0], [*TABLES, 'name'])}")
     if not isinstance(tables.get("name", ""), str):
         raise UserError(f"`name` must be text, got {tables['name']!r}.")
     built: dict[str, Any] = {}
@@ -141,6 +142,8 @@ def _tables(source: Config | Mapping[str, Any] | str | Path) -> dict[str, Any]:
     if isinstance(source, Mapping):
         return {key: dict(value) if isinstance(value, Mapping) else value for key, value in source.items()}
     path = Path(source)
+    for folder in (path.parent, Path()):
+        registry.search(folder)
     try:
         return tomllib.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
@@ -171,11 +174,15 @@ def _part(table: str, base: type, given: Any, default: str) -> tuple[Any, dict[s
     """The object a table describes, and the table with every default written out."""
     if isinstance(given, type) and issubclass(given, base):
         given = given()
+    if base is Source:
+        given = _own_data(given)
     if isinstance(given, base):
         checked = _settings(table, type(given), _plain(given)) if dataclasses.is_dataclass(given) else given
         return checked, _as_table(checked)
     if not isinstance(given, Mapping):
-        raise UserError(f"`[{table}]` must be a table or a {base.__name__}, got {given!r}.")
+        raise UserError(
+            f"`[{table}]` must be a table or an afbs.interfaces.{base.__name__}, got {registry.short(given)}."
+        )
     settings = {key: value for key, value in given.items() if key != "name"}
     name = given.get("name", default)
     if not isinstance(name, str):
@@ -185,6 +192,21 @@ def _part(table: str, base: type, given: Any, default: str) -> tuple[Any, dict[s
         raise UserError(f"`{table}.name` is {name!r}, which is not a subclass of afbs.interfaces.{base.__name__}.")
     built = _settings(table, part, settings)
     return built, {"name": name, **_plain(built)}
+
+
+def _own_data(given: Any) -> Any:
+    """Arrays `(x, y)` or `(train_x, train_y, test_x, test_y)`, or a torch Dataset, as a source; else what was given."""
+    if isinstance(given, Mapping | str | Source):
+        return given
+    if isinstance(given, tuple) and len(given) in (2, 4):
+        from afbs.data._memory import Arrays
+
+        return Arrays(*given)
+    if hasattr(given, "__getitem__") and hasattr(given, "__len__"):
+        from afbs.data._memory import from_torch
+
+        return from_torch(given)
+    return given
 
 
 def _model(given: Any) -> tuple[ModelChoice, dict[str, Any]]:
@@ -208,29 +230,31 @@ def _settings(table: str, cls: type, given: Any) -> Any:
     if not isinstance(given, Mapping):
         raise UserError(f"`[{table}]` must be a table, got {given!r}.")
     registry.refuse_unknown(table, given, _fields(cls))
+    missing = [key for key in _fields(cls, needed=True) if key not in given]
+    if missing:
+        raise UserError(
+            f"`{table}.{missing[0]}` must be given. (What was made in Python must be given to `afbs.resume` again.)"
+        )
     wanted = get_type_hints(cls, include_extras=True)
-    return cls(**{key: _checked(f"{table}.{key}", wanted[key], value) for key, value in given.items()})
+    endless = table in _MAY_BE_INFINITE
+    return cls(**{key: registry.checked(f"{table}.{key}", wanted[key], value, endless) for key, value in given.items()})
 
 
-def _checked(place: str, wanted: Any, value: Any) -> Any:
-    """The value, if it is of the wanted type and in its range. Lists stand for tuples: TOML has no other."""
-    try:
-        return TypeAdapter(wanted).validate_python(value, strict=not isinstance(value, list))
-    except ValidationError as error:
-        message = error.errors()[0]["msg"].replace("Input should be", "must be")
-        raise UserError(f"`{place}` {message}, got {value!r}.") from None
-
-
-def _fields(cls: type) -> list[str]:
-    return [field.name for field in dataclasses.fields(cls) if field.init] if dataclasses.is_dataclass(cls) else []
+def _fields(cls: type, needed: bool = False) -> list[str]:
+    """The settings of a part; with `needed`, those that have no default."""
+    if not dataclasses.is_dataclass(cls):
+        return []
+    fields = [field for field in dataclasses.fields(cls) if field.init]
+    blank = dataclasses.MISSING
+    return [field.name for field in fields if not needed or field.default is field.default_factory is blank]
 
 
 def _plain(part: Any) -> dict[str, Any]:
-    """A part's settings as TOML can hold them; what is None is left out, as if it had not been set."""
+    """A part's settings as TOML can hold them; what it cannot hold is left out, as if it had not been set."""
     if not dataclasses.is_dataclass(part):
         return {}
     values = {field.name: getattr(part, field.name) for field in dataclasses.fields(part) if field.init}
-    return {key: value for key, value in values.items() if value is not None}
+    return {key: value for key, value in values.items() if isinstance(value, _TOML)}
 
 
 def _as_table(part: Any) -> dict[str, Any]:

@@ -6,9 +6,14 @@ import difflib
 import importlib
 import inspect
 import pkgutil
+import sys
 from collections.abc import Iterable
 from functools import cache
+from pathlib import Path
 from typing import Any
+
+from pydantic import ConfigDict, TypeAdapter, ValidationError
+from pydantic.errors import PydanticSchemaGenerationError
 
 from afbs.interfaces import Algorithm, Availability, LabelMechanism, Latency, Partition, Source
 from afbs.types import UserError
@@ -35,14 +40,14 @@ def find(kind: str, name: str) -> Any:
         return _imported(kind, name)
     found = _part(kind, name) if name in _files(kind) else None
     if found is None:
-        raise UserError(f"`{kind}.name`: there is no {kind} called {name!r}{hint(name, names(kind))}.")
+        raise UserError(f"`{kind}.name`: there is no {kind} called {name!r}{hint(name, names(kind))}")
     return found
 
 
 def check(kind: str, name: str) -> None:
     """Refuses a name that no file and no path can stand for, without importing anything."""
     if ":" not in name and name not in _files(kind):
-        raise UserError(f"`{kind}.name`: there is no {kind} called {name!r}{hint(name, _files(kind))}.")
+        raise UserError(f"`{kind}.name`: there is no {kind} called {name!r}{hint(name, _files(kind))}")
 
 
 def summary(part: Any) -> str:
@@ -51,18 +56,46 @@ def summary(part: Any) -> str:
 
 
 def hint(name: str, known: Iterable[str]) -> str:
-    """`; did you mean 'fedbuff'?`, or the names there are."""
+    """The end of a sentence: `; did you mean 'fedbuff'?`, or the names there are."""
     known = list(known)
     near = difflib.get_close_matches(name, known, n=1)
-    return f"; did you mean {near[0]!r}?" if near else f"; there are: {', '.join(known)}"
+    return f"; did you mean {near[0]!r}?" if near else f"; there are: {', '.join(known)}."
 
 
 def refuse_unknown(table: str, given: Iterable[str], known: list[str]) -> None:
     """Refuses settings that a part does not have."""
     for key in given:
         if key not in known:
-            what = hint(key, known) if known else "; this one has no settings"
-            raise UserError(f"There is no setting `{table}.{key}`{what}.")
+            what = hint(key, known) if known else "; this one has no settings."
+            raise UserError(f"There is no setting `{table}.{key}`{what}")
+
+
+def search(folder: Path) -> None:
+    """Let `module:Name` find modules in this folder too, after everything that Python knows already."""
+    place = str(folder.resolve())
+    if place not in sys.path:
+        sys.path.append(place)
+
+
+def checked(place: str, wanted: Any, value: Any, endless: bool = False) -> Any:
+    """The value, if it is of the wanted type and in its range. Lists stand for tuples: TOML has no other.
+
+    With `endless` a number may be infinite.
+    """
+    try:
+        adapter = TypeAdapter(wanted, config=ConfigDict(allow_inf_nan=endless))
+        return adapter.validate_python(value, strict=not isinstance(value, list))
+    except PydanticSchemaGenerationError:  # a type that TOML cannot hold: arrays, say
+        return value
+    except ValidationError as error:
+        message = error.errors()[0]["msg"].replace("Input should be", "must be")
+        raise UserError(f"`{place}` {message}, got {short(value)}.") from None
+
+
+def short(value: Any) -> str:
+    """What the user gave, as far as it can be read in a sentence."""
+    text = repr(value)
+    return text if len(text) <= 100 else f"a {type(value).__name__}"
 
 
 @cache
@@ -87,13 +120,20 @@ def _imported(kind: str, name: str) -> Any:
     try:
         return _attribute(name)
     except ModuleNotFoundError as error:
-        raise UserError(f"`{kind}.name` is {name!r}: no module called {error.name!r} can be imported.") from error
+        raise UserError(
+            f"`{kind}.name` is {name!r}: no module called {error.name!r} can be imported. Modules are looked for "
+            "beside the configuration, in the current folder and where Python finds any other (PYTHONPATH)."
+        ) from error
     except AttributeError as error:
         raise UserError(f"`{kind}.name` is {name!r}: {error}.") from None
+    except ValueError:
+        raise UserError(f"`{kind}.name` must be a name or `package.module:Name`, got {name!r}.") from None
 
 
 def _attribute(path: str) -> Any:
     module, _, name = path.partition(":")
+    if not (module and name):
+        raise ValueError(path)
     found: Any = importlib.import_module(module)
     for part in name.split("."):
         found = getattr(found, part)

@@ -18,10 +18,13 @@ def build(choice: ModelChoice, dataset: Dataset) -> nn.Module:
             "`model` must be a class or a function that builds a module, not a module: each worker has its own."
         )
     facts = {"shape": tuple(dataset.train_x.shape[1:]), "classes": dataset.classes, "tokens": dataset.tokens}
-    parameters = inspect.signature(maker).parameters
+    parameters = inspect.signature(maker, eval_str=True).parameters
     open_ended = any(parameter.kind is inspect.Parameter.VAR_KEYWORD for parameter in parameters.values())
     if not open_ended:
         registry.refuse_unknown("model", choice.settings, [key for key in parameters if key not in facts])
+    for key, value in choice.settings.items():
+        if key in parameters and parameters[key].annotation is not inspect.Parameter.empty:
+            registry.checked(f"model.{key}", parameters[key].annotation, value)
     given = {name: fact for name, fact in facts.items() if name in parameters}
     try:
         module = maker(**{**given, **choice.settings})

@@ -1,23 +1,36 @@
 """LeNet-5 (LeCun et al. 1998) with the usual two changes: ReLU for tanh and the maximum for the mean.
 
 61,706 parameters for 28 × 28 × 1 and 10 classes, 62,006 for 32 × 32 × 3, 69,656 with 100 classes.
+
+Two things make it fast on a CPU. The maximum is taken before the ReLU: both orders give the same numbers, and this one
+has a quarter of them to clamp. And images are kept channels last, for which pooling and convolution have faster
+kernels; these add in another order, so a step differs in the last bits from `memory_format = "contiguous"`.
 """
 
 from __future__ import annotations
 
-from typing import final
+from typing import Literal, final
 
+import torch
 from torch import Tensor, nn
 
 from afbs.types import UserError
+
+_FORMATS = {"channels_last": torch.channels_last, "contiguous": torch.contiguous_format}
 
 
 @final
 class LeNet5(nn.Module):
     """Two convolutions and three dense layers; the paper's network for images."""
 
-    def __init__(self, shape: tuple[int, ...], classes: int) -> None:
+    def __init__(
+        self,
+        shape: tuple[int, ...],
+        classes: int,
+        memory_format: Literal["channels_last", "contiguous"] = "channels_last",
+    ) -> None:
         super().__init__()
+        self._format = _FORMATS[memory_format]
         if len(shape) != 3 or min(shape[1:]) < 12:
             raise UserError(f"`model.name` = 'lenet5' needs images of at least 12 × 12 pixels, got samples of {shape}.")
         channels, height, width = shape
@@ -26,11 +39,11 @@ class LeNet5(nn.Module):
         rows, columns = (((side + 2 * margin - 4) // 2 - 4) // 2 for side in (height, width))
         self.features = nn.Sequential(
             nn.Conv2d(channels, 6, 5, padding=margin),
-            nn.ReLU(),
             nn.MaxPool2d(2),
+            nn.ReLU(),
             nn.Conv2d(6, 16, 5),
-            nn.ReLU(),
             nn.MaxPool2d(2),
+            nn.ReLU(),
             nn.Flatten(),
         )
         self.head = nn.Sequential(
@@ -42,5 +55,5 @@ class LeNet5(nn.Module):
         )
 
     def forward(self, x: Tensor) -> Tensor:
-        logits: Tensor = self.head(self.features(x))
+        logits: Tensor = self.head(self.features(x.contiguous(memory_format=self._format)))
         return logits

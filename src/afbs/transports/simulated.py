@@ -26,20 +26,21 @@ class Simulated(Transport):
         self._clients: Mapping[ClientId, ClientInfo] = {client.id: client for client in clients}
         self._latency = latency
         self._availability = availability
-        self._latency_key = Key.root(seed, "latency")
-        self._availability_key = Key.root(seed, "availability")
+        self._lasting = latency.per == "client"
+        self._latency_key = Key.root(seed, "latency").digest
+        self._availability_key = Key.root(seed, "availability").digest
         self._heap: list[tuple[float, int, int, Order | ClientId]] = []
         self._away_until: dict[ClientId, float] = {}
         self._now = 0.0
 
     def send(self, order: Order) -> None:
         client = self._clients[order.client]
-        path = (order.client,) if self._latency.per == "client" else (order.client, order.occurrence)
-        duration = self._latency.duration(client, order.time, Key(self._latency_key.digest, path))
+        path = (order.client,) if self._lasting else (order.client, order.occurrence)
+        duration = self._latency.duration(client, order.time, Key(self._latency_key, path))
         if not duration > 0:
             raise UserError(f"`latency` gave client {client.id} a duration of {duration} s; it must be above 0.")
         finish = order.time + duration
-        key = Key(self._availability_key.digest, (order.client, order.occurrence))
+        key = Key(self._availability_key, (order.client, order.occurrence))
         lost = self._availability.vanishes(client, order.time, finish, key)
         if lost is None:
             heappush(self._heap, (finish, _DELIVERED, order.sequence, order))
@@ -48,7 +49,7 @@ class Simulated(Transport):
             self._away_until[client.id] = lost + self._availability.absence(client, key)
 
     def reachable(self, client: ClientId) -> bool:
-        key = Key(self._availability_key.digest, (client,))
+        key = Key(self._availability_key, (client,))
         there = max(self._now, self._away_until.get(client, 0.0))
         back = self._availability.back(self._clients[client], there, key) if there < math.inf else there
         if back <= self._now:
