@@ -32,8 +32,9 @@ def test_a_difference_within_the_sampling_error_of_the_test_set_is_no_victory(tm
     write_small(tmp_path / "b", [0.75], algorithm="fedbuff", test_size=100)
     write_small(tmp_path / "c", [0.20], algorithm="fedavg", test_size=100)
     headline = said(tmp_path).headline
-    assert headline.startswith("AFBS and FedBuff are too close to call, between 75.0 % and 80.0 %")
-    assert "FedAvg is last with 20.0 %" in headline
+    assert headline == (
+        "AFBS leads with 80.0 % accuracy, but FedBuff (75.0 %) is too close to call; FedAvg is last with 20.0 %."
+    )
 
 
 def test_with_several_seeds_the_spread_between_them_decides(tmp_path: Path) -> None:
@@ -108,3 +109,18 @@ def test_other_settings_that_differ_are_pointed_out(tmp_path: Path) -> None:
 def test_a_run_without_evaluations_gets_no_verdict(tmp_path: Path) -> None:
     write_small(tmp_path / "a", [], ended=False)
     assert said(tmp_path).headline == "No run has been evaluated yet."
+
+
+def test_the_end_is_a_mean_of_several_evaluations_where_there_are_many(tmp_path: Path) -> None:
+    """20 evaluations: the last five count. 0.6, 0.8, 0.6, 0.8, 0.7 are 0.7 on average, with a lucky last one."""
+    write_small(tmp_path / "a", [0.1] * 15 + [0.6, 0.8, 0.6, 0.8, 0.7])
+    write_small(tmp_path / "b", [0.1] * 15 + [0.3, 0.2, 0.3, 0.2, 0.5], algorithm="fedbuff")
+    assert said(tmp_path).headline == "AFBS won: 70.0 % accuracy, 40.0 points above FedBuff."
+
+
+def test_curves_that_swing_more_than_they_differ_have_no_winner(tmp_path: Path) -> None:
+    """Both swing by about 22 points around their mean, so 10 points between the means are within two errors."""
+    swinging = [0.9, 0.5, 0.9, 0.5, 0.7]
+    write_small(tmp_path / "a", [0.1] * 15 + swinging)
+    write_small(tmp_path / "b", [0.1] * 15 + [level - 0.1 for level in swinging], algorithm="fedbuff")
+    assert "too close to call" in said(tmp_path).headline

@@ -58,7 +58,8 @@ def default_targets(arms: Sequence[Arm]) -> list[float]:
     if not best:
         return named
     level = best[min(1, len(best) - 1)]
-    levels = {round(level * share, 2) for share in (0.6, 0.8, 0.95)} - {0.0}
+    grain = 20 if level > 0.3 else 100
+    levels = {round(level * share * grain) / grain for share in (0.6, 0.8, 0.95)} - {0.0}
     return sorted({*named, *(level for level in levels if all(abs(level - name) > 0.02 for name in named))})
 
 

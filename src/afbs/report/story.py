@@ -1,7 +1,8 @@
 """The verdict in words: who won, by how much, and why, as far as the record tells.
 
-A claim is made only if the difference is larger than what chance explains: the spread between seeds, or for single
-seeds twice the sampling error of the test set.
+Accuracy at the end is the mean of the last few evaluations, for single ones swing. A claim is made only if the
+difference is more than chance explains, that is two standard errors: between seeds, or for single seeds of the test
+set and of the evaluations that were averaged.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from afbs.record.reader import Floats
 from afbs.report.arms import Arm, Spread, settings_of
 from afbs.report.digest import Digest
 from afbs.report.words import count, duration, listing, percent, plural, points
@@ -30,8 +32,11 @@ class Verdict:
 
 
 class Standing(NamedTuple):
+    """An arm's accuracy at the end; `swing` is the standard error of the evaluations that were averaged."""
+
     arm: Arm
     accuracy: Spread
+    swing: float
 
 
 def verdict(arms: Sequence[Arm]) -> Verdict:
@@ -51,17 +56,25 @@ def common_moment(arms: Sequence[Arm]) -> float | None:
     return min(ends) if ends and max(ends) - min(ends) > 0.02 * max(ends) else None
 
 
-def accuracy_at(run: Digest, moment: float | None) -> float:
-    """The last known accuracy, or the last one up to `moment`."""
+def last_accuracies(run: Digest, moment: float | None) -> Floats:
+    """The last evaluations (up to `moment`): a quarter of them, five at most, one at least."""
     time, accuracy = run.full
     known = np.isfinite(accuracy) if moment is None else np.isfinite(accuracy) & (time <= moment)
-    return float(accuracy[known][-1]) if known.any() else math.nan
+    return accuracy[known][-max(1, min(5, int(known.sum()) // 4)) :]
 
 
 def standings(arms: Sequence[Arm], moment: float | None) -> list[Standing]:
     """The arms that were evaluated, best first."""
-    table = [Standing(arm, arm.spread(lambda run: accuracy_at(run, moment))) for arm in arms]
+    table = [_standing(arm, moment) for arm in arms]
     return sorted((row for row in table if row.accuracy.number), key=lambda row: -row.accuracy.mean)
+
+
+def _standing(arm: Arm, moment: float | None) -> Standing:
+    def swing(run: Digest) -> float:
+        ends = last_accuracies(run, moment)
+        return float(ends.std(ddof=1)) / math.sqrt(len(ends)) if len(ends) > 1 else 0.0
+
+    return Standing(arm, arm.spread(lambda run: _mean(last_accuracies(run, moment))), arm.spread(swing).mean)
 
 
 def clear(first: Standing, second: Standing) -> bool:
@@ -71,12 +84,13 @@ def clear(first: Standing, second: Standing) -> bool:
 
 
 def _error(row: Standing) -> float:
-    """The standard error of a mean accuracy: between seeds if there are several, else of the test set."""
+    """The standard error of a mean accuracy: between seeds if there are several, else of test set and evaluations."""
     share, number = row.accuracy.mean, row.accuracy.number
     if row.arm.seeds > 1 and number > 1:
         return row.accuracy.deviation / math.sqrt(number)
     size = row.arm.mean("test_size")
-    return math.sqrt(max(share * (1 - share), 1e-4) / size) if size > 0 else 0.0
+    sampling = math.sqrt(max(share * (1 - share), 1e-4) / size) if size > 0 else 0.0
+    return math.hypot(sampling, row.swing)
 
 
 def _headline(table: list[Standing], moment: float | None) -> str:
@@ -84,13 +98,12 @@ def _headline(table: list[Standing], moment: float | None) -> str:
     when = f" after {duration(moment)}" if moment is not None else ""
     if len(table) == 1:
         return f"Only {first.arm.label} has been evaluated: {_accuracy(first.accuracy)}{when}."
-    tied = [row for row in table if not clear(first, row)]
-    if len(tied) > 1:
-        names = listing([row.arm.label for row in tied])
-        rest = f"; {last.arm.label} is last with {_accuracy(last.accuracy)}" if last not in tied else ""
-        low, high = percent(tied[-1].accuracy.mean), percent(first.accuracy.mean)
-        between = f"at {high}" if low == high else f"between {low} and {high}"
-        return f"{names} are too close to call{when}, {between}{rest}."
+    tied = [row for row in table[1:] if not clear(first, row)]
+    if tied:
+        rest = f"; {last.arm.label} is last with {percent(last.accuracy.mean)}" if last not in tied else ""
+        close = listing([f"{row.arm.label} ({percent(row.accuracy.mean)})" for row in tied])
+        verb = "is" if len(tied) == 1 else "are"
+        return f"{first.arm.label} leads with {_accuracy(first.accuracy)}{when}, but {close} {verb} too close to call{rest}."
     lead = first.accuracy.mean - second.accuracy.mean
     text = f"{first.arm.label} won: {_accuracy(first.accuracy)}{when}, {points(lead)} above {second.arm.label}"
     if len(table) > 2:
@@ -230,14 +243,20 @@ def _caveats(arms: Sequence[Arm], moment: float | None) -> list[str]:
     if tables:
         named = listing([f"[{table}]" for table in tables])
         said.append(f"The runs also differ in their {named} settings, not only in the algorithm.")
+    averaged = max((len(last_accuracies(run, moment)) for run in runs), default=1)
     said.append(
-        "Best accuracy is chosen on the test set itself and therefore flatters; the verdict uses the last evaluation."
+        "Best accuracy is chosen on the test set itself and therefore flatters; the verdict uses "
+        + (f"the mean of the last {averaged} evaluations." if averaged > 1 else "the last evaluation.")
     )
     return said
 
 
 def _matters(path: str) -> bool:
     return path.partition(".")[0] in ("data", "partition", "model", "training", "latency", "availability", "run")
+
+
+def _mean(values: Floats) -> float:
+    return float(values.mean()) if len(values) else math.nan
 
 
 def time_to(run: Digest, target: float) -> float | None:

@@ -83,7 +83,7 @@
       arms.forEach((arm, row) => {
         const suffix = row ? row + 1 : "", widest = apart ? arm.kept.length : longest;
         const bins = binned(arm.kept, arm.dropped, widest);
-        if (apart || row + 1 === rows) shape[`xaxis${apart ? suffix : ""}`] = axis(row + 1 === rows ? "staleness (versions)" : "", { anchor: `y${suffix}`, range: [-0.6, widest - 0.4], nticks: 8 });
+        if (apart || row + 1 === rows) shape[`xaxis${apart ? suffix : ""}`] = axis(row + 1 === rows ? "staleness (versions)" : "", { anchor: `y${suffix}`, range: [-0.6, Math.max(apart ? 8 : 1, widest) - 0.4], nticks: 8 });
         const total = arm.kept.reduce((a, b) => a + b, 0) + arm.dropped.reduce((a, b) => a + b, 0) || 1;
         const common = { type: "bar", x: bins.x, width: bins.size * 0.92, xaxis: apart ? `x${suffix}` : "x", yaxis: `y${suffix}` };
         traces.push({ ...common, y: bins.kept, name: `${plain(arm.label)}, kept`, marker: { color: colour(arm) }, hovertemplate: "staleness %{x}: %{y} kept<extra></extra>" });
@@ -155,7 +155,7 @@
       if (!arms.length) return [[], empty("The accuracy of each class was not recorded.")];
       const many = Math.max(...arms.map((arm) => arm.perClass.length)) > 25;
       const dodge = (arm) => (many ? 0 : (arms.indexOf(arm) - (arms.length - 1) / 2) * Math.min(0.14, 0.6 / arms.length));
-      const traces = arms.map((arm) => ({ x: arm.perClass.map((_, i) => i + dodge(arm)), y: arm.perClass.map((v) => (v === null ? null : v * 100)), customdata: arm.perClass.map((_, i) => i), name: plain(arm.label), mode: "markers", marker: { symbol: arm.marker, size: 9, color: colour(arm), line: { width: 1, color: css("--paper") } }, hovertemplate: `${plain(arm.label)}, class %{customdata}: %{y:.1f} %<extra></extra>` }));
+      const traces = arms.map((arm) => ({ x: arm.perClass.map((_, i) => i + dodge(arm)), y: arm.perClass.map((v) => (v === null ? null : v * 100)), customdata: arm.perClass.map((_, i) => i), name: plain(arm.label), mode: "markers", marker: { symbol: arm.marker, size: 10, color: colour(arm), line: { width: 1, color: css("--paper") } }, hovertemplate: `${plain(arm.label)}, class %{customdata}: %{y:.1f} %<extra></extra>` }));
       const worst = arms.map((arm) => { const low = Math.min(...arm.perClass.filter((v) => v !== null)); return `${arm.label} ${percent(low, 0)} (class ${arm.perClass.indexOf(low)})`; });
       note("classes", `Weakest class: ${worst.join(", ")}.`);
       return [traces, layout({ xaxis: axis("class", many ? {} : { dtick: 1, showgrid: false }), yaxis: axis("accuracy (%)", { rangemode: "tozero" }), height: narrow() ? 300 : 340 })];
@@ -167,7 +167,7 @@
       const shares = table.map((row) => { const sum = row.reduce((a, b) => a + b, 0) || 1; return row.map((v) => (100 * v) / sum); });
       const side = Math.min(narrow() ? 350 : 460, 460);
       return [[{ type: "heatmap", z: shares, zmin: 0, zmax: 100, colorscale: scaleOf(), colorbar: { thickness: 10, ticksuffix: " %", outlinewidth: 0, tickfont: { color: css("--soft") } }, xgap: table.length < 30 ? 1 : 0, ygap: table.length < 30 ? 1 : 0, hovertemplate: "true %{y}, said %{x}: %{z:.1f} %<extra></extra>" }],
-        layout({ height: side, width: undefined, xaxis: axis("predicted class", table.length <= 25 ? { dtick: 1, showgrid: false } : { showgrid: false }), yaxis: axis("true class", { autorange: "reversed", showgrid: false, ...(table.length <= 25 ? { dtick: 1 } : {}) }) })];
+        layout({ height: side, width: undefined, xaxis: axis("predicted class", { showgrid: false, constrain: "domain", ...(table.length <= 25 ? { dtick: 1 } : {}) }), yaxis: axis("true class", { autorange: "reversed", showgrid: false, scaleanchor: "x", constrain: "domain", ...(table.length <= 25 ? { dtick: 1 } : {}) }) })];
     },
 
     clusters() {
