@@ -7,7 +7,7 @@ function call or a network, the halves are the same.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Mapping
+from collections.abc import Callable, Generator, Mapping
 from typing import Any, Protocol, TypeAlias
 
 import numpy as np
@@ -35,12 +35,20 @@ class LabelClient(Protocol):
         """Raises `RefusedError` rather than give away more than was agreed."""
 
 
-def converse(talk: Talk, clients: Mapping[ClientId, LabelClient]) -> Grouping:
-    """Both halves in one process."""
+def converse(
+    talk: Talk,
+    clients: Mapping[ClientId, LabelClient],
+    listen: Callable[[ClientId, Message], None] = lambda client, answer: None,
+) -> Grouping:
+    """Both halves in one process. `listen` hears every answer that the server gets."""
     try:
         questions = next(talk)
         while True:
-            questions = talk.send({client: _answer(clients[client], text) for client, text in questions.items()})
+            answers = {client: _answer(clients[client], question) for client, question in questions.items()}
+            for client, answer in answers.items():
+                if not isinstance(answer, RefusedError):
+                    listen(client, answer)
+            questions = talk.send(answers)
     except StopIteration as end:
         grouping: Grouping = end.value
         return grouping

@@ -19,7 +19,7 @@ protect: a server that hands out false keys, and clients that lie about numbers 
 
 from __future__ import annotations
 
-from collections.abc import Generator, Mapping
+from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, TypeAlias, final
 
@@ -70,9 +70,18 @@ class Secure(LabelMechanism):
         return SecureClient(Terms(self.steps, self.noise, self.neighbours, self.releases), client, counts, secrets)
 
     def found(
-        self, examples: Mapping[ClientId, int], classes: int, key: Key, most: int = 10, before: Grouping | None = None
+        self,
+        examples: Mapping[ClientId, int],
+        classes: int,
+        key: Key,
+        most: int = 10,
+        before: Grouping | None = None,
+        watch: Callable[[Array], None] = lambda sums: None,
     ) -> Talk:
-        """With `before` this is a re-clustering: one more session, which clients refuse unless it was planned."""
+        """With `before` this is a re-clustering: one more session, which clients refuse unless it was planned.
+
+        `watch` is shown every sum as it is opened.
+        """
         session = 0 if before is None else int(before.notes["releases"])
         rng = key.generator()
         crowd = yield from gather(examples, session, self.neighbours, rng)
@@ -83,6 +92,7 @@ class Secure(LabelMechanism):
         inertia = np.zeros(self.starts)
         for step in range(1, self.steps + 1):
             opened = yield from self._sum(crowd, step, centroids)
+            watch(opened)
             inertia = opened[:, 0, -1]
             fallback = centroids if step == self.steps else _scattered(mean, centroids.shape[:2], rng)
             centroids = _moved(opened[:, :, 0], opened[:, :, 1:-1], fallback, least=max(2.0, 3 * self.noise))
