@@ -131,7 +131,7 @@ def load(source: Config | Mapping[str, Any] | str | Path, overrides: Mapping[str
     for table, (default, base) in _PARTS.items():
         built[table], written[table] = _part(table, base, tables.get(table, {}), default)
     built["model"], written["model"] = _model(tables.get("model", {}))
-    name = tables.get("name") or f"{written['algorithm']['name']}-{written['data']['name']}".replace(":", ".")
+    name = tables.get("name") or "-".join(written[part]["name"].rpartition(":")[2] for part in ("algorithm", "data"))
     return Config(name=name, tables={"name": name, **written}, **built)
 
 
@@ -177,7 +177,7 @@ def _part(table: str, base: type, given: Any, default: str) -> tuple[Any, dict[s
     if base is Source:
         given = _own_data(given)
     if isinstance(given, base):
-        checked = _settings(table, type(given), _plain(given)) if dataclasses.is_dataclass(given) else given
+        checked = _settings(table, type(given), _values(given)) if dataclasses.is_dataclass(given) else given
         return checked, _as_table(checked)
     if not isinstance(given, Mapping):
         raise UserError(
@@ -251,10 +251,12 @@ def _fields(cls: type, needed: bool = False) -> list[str]:
 
 def _plain(part: Any) -> dict[str, Any]:
     """A part's settings as TOML can hold them; what it cannot hold is left out, as if it had not been set."""
-    if not dataclasses.is_dataclass(part):
-        return {}
-    values = {field.name: getattr(part, field.name) for field in dataclasses.fields(part) if field.init}
-    return {key: value for key, value in values.items() if isinstance(value, _TOML)}
+    return {key: value for key, value in _values(part).items() if isinstance(value, _TOML)}
+
+
+def _values(part: Any) -> dict[str, Any]:
+    values = {key: getattr(part, key) for key in _fields(type(part))}
+    return {key: value for key, value in values.items() if value is not None}
 
 
 def _as_table(part: Any) -> dict[str, Any]:

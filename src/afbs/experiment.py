@@ -61,8 +61,8 @@ class Interrupted(Exception):  # noqa: N818 - it is not an error
 def populate(config: Config) -> Population:
     """The clients that a configuration describes."""
     dataset = config.data.load()
-    _check_labels("train", dataset.train_y, dataset.classes)
-    _check_labels("test", dataset.test_y, dataset.classes)
+    _check_labels("train", dataset.train_x, dataset.train_y, dataset.classes)
+    _check_labels("test", dataset.test_x, dataset.test_y, dataset.classes)
     split = config.partition.split(dataset.train_y, dataset.owners, Key.root(config.run.seed, "partition"))
     empty = [client for client, chosen in enumerate(split.indices) if not len(chosen)]
     if empty:
@@ -250,6 +250,10 @@ def _stoppable(engine: Run) -> Iterator[None]:
 
 
 def _executor(config: Config, workload: Workload) -> Executor:
+    if config.run.device != "cpu":
+        from afbs.clients.build import check_device
+
+        check_device(config.run.device)
     if config.run.executor == "inline":
         from afbs.engine.executors.inline import Inline
 
@@ -337,7 +341,11 @@ def _meta(config: Config, population: Population, parameters: int) -> dict[str, 
     return meta
 
 
-def _check_labels(split: str, labels: NDArray[np.int64], classes: int) -> None:
+def _check_labels(split: str, samples: NDArray[Any], labels: NDArray[np.int64], classes: int) -> None:
+    if len(samples) != len(labels) or not len(labels):
+        raise UserError(f"`data`: {len(samples)} {split} samples with {len(labels)} labels; each sample needs one.")
+    if not np.issubdtype(labels.dtype, np.integer):
+        raise UserError(f"`data`: the labels of the {split} samples must be whole numbers, got {labels.dtype}.")
     wrong = np.flatnonzero((labels < 0) | (labels >= classes))
     if len(wrong):
         where = int(wrong[0])

@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import inspect
+from collections.abc import Callable, Mapping
+from typing import Any
 
+import numpy as np
+import torch
 from torch import nn
 
 from afbs import registry
@@ -18,7 +22,7 @@ def build(choice: ModelChoice, dataset: Dataset) -> nn.Module:
             "`model` must be a class or a function that builds a module, not a module: each worker has its own."
         )
     facts = {"shape": tuple(dataset.train_x.shape[1:]), "classes": dataset.classes, "tokens": dataset.tokens}
-    parameters = inspect.signature(maker, eval_str=True).parameters
+    parameters = _parameters(maker)
     open_ended = any(parameter.kind is inspect.Parameter.VAR_KEYWORD for parameter in parameters.values())
     if not open_ended:
         registry.refuse_unknown("model", choice.settings, [key for key in parameters if key not in facts])
@@ -32,4 +36,32 @@ def build(choice: ModelChoice, dataset: Dataset) -> nn.Module:
         raise UserError(f"`model` could not be built: {error}.") from error
     if not isinstance(module, nn.Module):
         raise UserError(f"`model` built a {type(module).__name__}, not a torch.nn.Module.")
+    _try_out(module, dataset)
     return module
+
+
+def check_device(name: str) -> None:
+    try:
+        torch.empty(0, device=name)
+    except (RuntimeError, AssertionError) as error:
+        reason = str(error).partition("\n")[0].rstrip(".")
+        raise UserError(f"`run.device` = {name!r} cannot be used here: {reason}.") from None
+
+
+def _parameters(maker: Callable[..., Any]) -> Mapping[str, inspect.Parameter]:
+    try:
+        return inspect.signature(maker, eval_str=True).parameters
+    except NameError:  # its annotations name what only a type checker imports
+        return inspect.signature(maker).parameters
+
+
+def _try_out(module: nn.Module, dataset: Dataset) -> None:
+    """Two samples, before anything is trained. It also gives lazy layers their shapes."""
+    samples = torch.from_numpy(np.array(dataset.train_x[:2]))
+    module.eval()
+    with torch.no_grad():
+        scores = module(samples.long() if dataset.tokens else samples.float())
+    wanted = (len(samples), dataset.classes)
+    found = tuple(scores.shape) if isinstance(scores, torch.Tensor) else type(scores).__name__
+    if found != wanted:
+        raise UserError(f"`model` must give a score for each class: for 2 samples {wanted}, got {found}.")
