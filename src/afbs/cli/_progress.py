@@ -53,7 +53,7 @@ def _log(console: Console, name: str, horizon: float) -> Callable[[State], None]
         speed.begin(state)
         if monotonic() - written >= _LOG_SECONDS:
             written = monotonic()
-            console.print(f"{name}: {_text(state, horizon, speed)}", highlight=False)
+            console.print(f"{name}: {_text(state, horizon, speed)}", highlight=False, markup=False, soft_wrap=True)
 
     return observe
 

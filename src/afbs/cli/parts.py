@@ -35,7 +35,7 @@ def list_parts(
     from afbs import registry
 
     if kind not in _KINDS:
-        raise UserError(f"There is no kind {kind!r}{registry.hint(kind, _KINDS)}.")
+        raise UserError(f"There is no kind {kind!r}{registry.hint(kind, _KINDS)}")
     table = Table(box=None, show_header=False, padding=(0, 2, 0, 0))
     for name in registry.names(_KINDS[kind]):
         part = registry.find(_KINDS[kind], name)

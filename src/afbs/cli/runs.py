@@ -27,6 +27,8 @@ Settings = Annotated[
 ]
 RunsFolder = Annotated[Path, typer.Option("--runs", help="Where new run folders are made.")]
 console = Console()
+_LAST_LINES = 12
+"""How much of a worker's traceback is shown: where it went wrong, not how it came there."""
 
 
 def add(app: typer.Typer) -> None:
@@ -140,9 +142,8 @@ def _observed(config: Config, start: Callable[[Callable[[Progress], None]], Resu
         console.print(str(stop), highlight=False, soft_wrap=True)
         sys.exit(130)
     except RunError as error:
-        Console(stderr=True, soft_wrap=True).print(
-            f"[bold red]The run failed:[/] {escape(str(error))}", highlight=False
-        )
+        text = "\n".join(str(error).splitlines()[-_LAST_LINES:])
+        Console(stderr=True, soft_wrap=True).print(f"[bold red]The run failed:[/] {escape(text)}", highlight=False)
         sys.exit(1)
 
 
@@ -206,6 +207,14 @@ def _print_table(results: Sequence[Result]) -> None:
             "–" if row["wall"] is None else f"{row['wall']:.1f} s",
         )
     console.print(table)
+    for result in results:
+        rejected = (result.run.result or {}).get("updates", {}).get("rejected")
+        if rejected:
+            console.print(
+                f"{escape(result.run.name)}: {rejected:,} updates were not finite and were rejected. A smaller "
+                "`training.lr` may help.",
+                soft_wrap=True,
+            )
 
 
 def _count(number: int | None) -> str:
