@@ -104,6 +104,14 @@ def test_it_is_a_frozen_dataclass_with_a_line_about_itself(name: str) -> None:
         assert not isinstance(get_type_hints(kind)[field.name], UnionType)
 
 
+@every_file
+def test_its_page_explains_every_setting(name: str) -> None:
+    page = (Path(__file__).parents[2] / "docs" / "algorithms.md").read_text()
+    section = page.partition(f"## `{name}`")[2].partition("\n## ")[0]
+    for field in dataclasses.fields(registry.find("algorithm", name)):
+        assert f"`{field.name}`" in section
+
+
 def test_a_setting_of_the_same_name_means_the_same_in_every_algorithm() -> None:
     """A configuration may be run with another algorithm, and keeps the settings that both have."""
     meanings: dict[str, set[Any]] = {}
