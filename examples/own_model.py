@@ -1,0 +1,46 @@
+"""A network of your own: any class or function that builds a `torch.nn.Module`.
+
+    python examples/own_model.py
+
+Where it takes them, its constructor is given `shape` (of one sample), `classes` and `tokens` (for text); whatever else
+it takes is a setting. It must give one score for each class. From a configuration the same class is
+`[model] name = "own_model:SmallCNN"`.
+"""
+
+from __future__ import annotations
+
+from torch import Tensor, nn
+
+import afbs
+
+
+class SmallCNN(nn.Module):
+    """One convolution and one dense layer."""
+
+    def __init__(self, shape: tuple[int, ...], classes: int, channels: int = 8):
+        super().__init__()
+        self.layers = nn.Sequential(
+            nn.Conv2d(shape[0], channels, 3, padding=1),
+            nn.ReLU(),
+            nn.MaxPool2d(2),
+            nn.Flatten(),
+            nn.Linear(channels * (shape[1] // 2) * (shape[2] // 2), classes),
+        )
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.layers(x)
+
+
+if __name__ == "__main__":
+    result = afbs.run(
+        {
+            "name": "small-cnn",
+            "data": {"name": "digits"},
+            "partition": {"clients": 30, "clusters": 2},
+            "training": {"lr": 0.1},
+            "run": {"virtual_days": 0.5, "in_flight": 12},
+            "evaluation": {"points": 10},
+        },
+        model={"name": SmallCNN, "channels": 16},
+    )
+    print(f"{result.best_accuracy:.1%} with {len(result.params):,} parameters, in {result.folder}")
