@@ -113,7 +113,8 @@ def load(source: Config | Mapping[str, Any] | str | Path, overrides: Mapping[str
     """A checked configuration from a file, a mapping of tables, or another configuration.
 
     Overrides are tables (`{"algorithm": {"buffer_size": 20}}`), single settings (`{"algorithm.buffer_size": 20}`) or
-    a user's own objects (`{"algorithm": MyAlgorithm()}`). A new `name` keeps the settings that the new part also has.
+    a user's own objects (`{"algorithm": MyAlgorithm()}`). A new `name` keeps the settings that the new part also has;
+    a new model starts with none.
     """
     tables = _tables(source)
     for path, value in (overrides or {}).items():
@@ -164,9 +165,9 @@ def _override(tables: dict[str, Any], path: str, value: Any) -> None:
     before = tables.get(table, {})
     if not isinstance(before, Mapping):
         before = _as_table(before)
-    if "name" in value and value["name"] != before.get("name") and table in _PARTS:
-        known = _fields(registry.find(table, value["name"]))
-        before = {setting: chosen for setting, chosen in before.items() if setting in known}
+    if "name" in value and value["name"] != before.get("name"):
+        part = registry.find(table, value["name"]) if table in _PARTS and isinstance(value["name"], str) else None
+        before = {setting: chosen for setting, chosen in before.items() if setting in _fields(part)}
     tables[table] = {**before, **value}
 
 
@@ -240,7 +241,7 @@ def _settings(table: str, cls: type, given: Any) -> Any:
     return cls(**{key: registry.checked(f"{table}.{key}", wanted[key], value, endless) for key, value in given.items()})
 
 
-def _fields(cls: type, needed: bool = False) -> list[str]:
+def _fields(cls: Any, needed: bool = False) -> list[str]:
     """The settings of a part; with `needed`, those that have no default."""
     if not dataclasses.is_dataclass(cls):
         return []

@@ -31,7 +31,7 @@ from afbs.interfaces import Executor
 from afbs.record.checkpoint import Checkpoint, load_checkpoint
 from afbs.record.recorder import Progress, Recorder
 from afbs.record.result import Result
-from afbs.record.writer import SCHEMA, Writer, create_folder, is_begun
+from afbs.record.writer import SCHEMA, Writer, create_folder, discard_unless_run, is_begun
 from afbs.seeds import Key
 from afbs.transports.simulated import Simulated
 from afbs.types import ClientId, ClientInfo, Dataset, Event, Grouping, Order, Split, UserError, Vector
@@ -124,7 +124,11 @@ def run(
     population = populate(config)
     path = Path(folder) if folder else Path(runs) / _folder_name(config.name)
     create_folder(path, tomli_w.dumps(_toml(config.tables)))
-    return _execute(config, population, path, None, on_progress)
+    try:
+        return _execute(config, population, path, None, on_progress)
+    except UserError:
+        discard_unless_run(path)
+        raise
 
 
 def resume(

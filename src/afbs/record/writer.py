@@ -106,6 +106,12 @@ def create_folder(path: Path, config: str) -> None:
         raise RunError(f"Could not write to {path}: {error.strerror}. Nothing has been run.") from error
 
 
+def discard_unless_run(path: Path) -> None:
+    """Remove the folder of a run that turned out, before it began, not to be possible."""
+    if not (path / "meta.json").exists():
+        shutil.rmtree(path, ignore_errors=True)
+
+
 def is_begun(folder: Path) -> bool:
     """Whether `create_folder` made this folder, even if nothing more was ever written."""
     return (folder / "config.toml").is_file() and (folder / "checkpoints").is_dir()
