@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import json
-import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
-import uvicorn
 
 from afbs.report.live import allowed_hosts, application, token_for
 from afbs.types import UserError
+from serving import served
 from synthetic import write_run, write_small
 
 
@@ -39,21 +37,6 @@ class Browser:
 
 def client(root: Path, **more: Any) -> Browser:
     return Browser(application(root, **more))
-
-
-@contextmanager
-def served(root: Path) -> Iterator[str]:
-    server = uvicorn.Server(uvicorn.Config(application(root), port=0, log_level="error", timeout_graceful_shutdown=1))
-    thread = threading.Thread(target=lambda: asyncio.run(server.serve()), daemon=True)
-    thread.start()
-    try:
-        while not server.started:
-            threading.Event().wait(0.02)
-        port = server.servers[0].sockets[0].getsockname()[1]
-        yield f"http://127.0.0.1:{port}"
-    finally:
-        server.should_exit = True
-        thread.join(10)
 
 
 def messages(response: httpx.Response) -> Iterator[dict[str, Any]]:

@@ -103,7 +103,8 @@ def _headline(table: list[Standing], moment: float | None) -> str:
         rest = f"; {last.arm.label} is last with {percent(last.accuracy.mean)}" if last not in tied else ""
         close = listing([f"{row.arm.label} ({percent(row.accuracy.mean)})" for row in tied])
         verb = "is" if len(tied) == 1 else "are"
-        return f"{first.arm.label} leads with {_accuracy(first.accuracy)}{when}, but {close} {verb} too close to call{rest}."
+        leader = f"{first.arm.label} leads with {_accuracy(first.accuracy)}{when}"
+        return f"{leader}, but {close} {verb} too close to call{rest}."
     lead = first.accuracy.mean - second.accuracy.mean
     text = f"{first.arm.label} won: {_accuracy(first.accuracy)}{when}, {points(lead)} above {second.arm.label}"
     if len(table) > 2:
