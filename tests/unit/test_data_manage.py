@@ -102,13 +102,13 @@ class FakeHub:
             found.append(HubFile(f"data/{path.name}", len(content), hashlib.sha256(content).hexdigest()))
         return found
 
-    def fetch(self, repository: str, path: str, folder: Path) -> Path:
+    def fetch(self, repository: str, file: HubFile, folder: Path) -> Path:
         if len(self.fetched) >= self.cut_after:
             raise ConnectionError("the line went dead")
-        self.fetched.append(path)
-        target = folder / path
+        self.fetched.append(file.path)
+        target = folder / file.path
         target.parent.mkdir(parents=True, exist_ok=True)
-        content = (self.folder / Path(path).name).read_bytes()
+        content = (self.folder / Path(file.path).name).read_bytes()
         target.write_bytes(content[:-1] + b"?" if self.garble else content)
         return target
 

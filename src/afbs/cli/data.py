@@ -38,10 +38,22 @@ def list_all() -> None:
 
 def get(name: Name) -> None:
     """Download a data set from the Hugging Face hub; goes on where it was cut off."""
+    from rich.progress import BarColumn, DownloadColumn, Progress, TaskID, TextColumn, TransferSpeedColumn
+
     from afbs.data import _manage
     from afbs.data._hub import HuggingFace
 
-    _say(f"{name} is ready; its files are in {_manage.get(name, HuggingFace())}")
+    tasks: dict[str, TaskID] = {}
+    columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TransferSpeedColumn())
+    with Progress(*columns, console=console) as progress:
+
+        def report(path: str, done: int, size: int) -> None:
+            if path not in tasks:
+                tasks[path] = progress.add_task(path, total=size)
+            progress.update(tasks[path], completed=done)
+
+        folder = _manage.get(name, HuggingFace(report))
+    _say(f"{name} is ready; its files are in {folder}")
 
 
 def import_files(

@@ -21,7 +21,7 @@ def drawing(counts: Sequence[NDArray[np.int64]]) -> RenderableType:
     from rich.console import Group
 
     matrix = _ordered(counts)
-    return Group(_summary(matrix), "", _shares(matrix), "", _volumes(matrix.sum(axis=1)))
+    return Group(_summary(matrix), "", *_shares(matrix), "", "Clients by volume", _volumes(matrix.sum(axis=1)))
 
 
 def save_figure(counts: Sequence[NDArray[np.int64]], path: Path) -> None:
@@ -63,13 +63,13 @@ def _summary(matrix: NDArray[np.int64]) -> str:
     )
 
 
-def _shares(matrix: NDArray[np.int64]) -> Any:
+def _shares(matrix: NDArray[np.int64]) -> tuple[str, Any]:
     from rich.table import Table
 
     groups = np.array_split(np.arange(matrix.shape[1]), min(_COLUMNS, matrix.shape[1]))
     shown = np.unique(np.linspace(0, len(matrix) - 1, min(_ROWS, len(matrix))).round().astype(int))
     every = "all clients" if len(shown) == len(matrix) else f"{len(shown)} of {len(matrix):,} clients"
-    table = Table(title=f"Share of a client's samples in each class; {every}", title_justify="left", box=None)
+    table = Table(box=None)
     for group in groups:
         name = str(group[0]) if len(group) == 1 else f"{group[0]}-{group[-1]}"
         table.add_column(name, no_wrap=True, justify="center", min_width=2)
@@ -78,7 +78,7 @@ def _shares(matrix: NDArray[np.int64]) -> Any:
     for row in shown:
         cells = [_shade(float(fractions[row, group].sum())) for group in groups]
         table.add_row(*cells, f"{matrix[row].sum():,}")
-    return table
+    return f"Share of a client's samples in each class; {every}", table
 
 
 def _shade(share: float) -> str:
@@ -90,7 +90,7 @@ def _shade(share: float) -> str:
 def _volumes(volumes: NDArray[np.int64]) -> Any:
     from rich.table import Table
 
-    table = Table(title="Clients by volume", title_justify="left", box=None, show_header=False)
+    table = Table(box=None, show_header=False)
     table.add_column(justify="right")
     table.add_column()
     edges = _bins(volumes)
