@@ -21,6 +21,7 @@ from typing import Any
 import numpy as np
 import tomli_w
 from numpy.typing import NDArray
+from threadpoolctl import threadpool_limits
 
 from afbs.clients.profile import label_counts
 from afbs.clients.workload import Workload
@@ -217,7 +218,8 @@ def _execute(
             else:
                 recorder.resumed(checkpoint.version)
             content = engine.content if algorithm.looks else None
-            with _stoppable(engine):
+            # One thread: a step is over before a second thread is awake, and the workers need the cores.
+            with _stoppable(engine), threadpool_limits(1):
                 try:
                     engine.go(schedule(config, population.clients, content), checkpoint)
                 except KeyboardInterrupt:

@@ -21,7 +21,7 @@ from annotated_types import Ge, Gt
 from afbs.core.buffer import Buffer
 from afbs.core.selection import Survival, select, shuffled
 from afbs.core.staleness import Discount, discounted_mean
-from afbs.core.vectors import weighted_sum
+from afbs.core.vectors import descend
 from afbs.interfaces import Algorithm
 from afbs.seeds import Key
 from afbs.types import ClientId, ClientInfo, Matrix, Memory, Step, Update, Vector
@@ -87,4 +87,4 @@ class AFBS(Algorithm[State]):
         return discounted_mean([update.staleness for update in used], self.weights)
 
     def apply(self, memory: Memory, params: Vector, step: Step, vectors: Matrix) -> tuple[Memory, Vector]:
-        return memory, params - self.server_lr * weighted_sum(step.weights, vectors)
+        return memory, descend(params, self.server_lr, step.weights, vectors)

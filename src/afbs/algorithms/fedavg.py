@@ -16,7 +16,7 @@ from typing import Annotated, Literal, final
 from annotated_types import Gt
 
 from afbs.core.cohort import Cohort
-from afbs.core.vectors import weighted_sum
+from afbs.core.vectors import descend
 from afbs.interfaces import Algorithm, Pool
 from afbs.seeds import Key
 from afbs.types import ClientId, ClientInfo, Matrix, Memory, Step, Update, Vector
@@ -47,4 +47,4 @@ class FedAvg(Algorithm[Cohort]):
         return tuple(size / sum(sizes) for size in sizes)
 
     def apply(self, memory: Memory, params: Vector, step: Step, vectors: Matrix) -> tuple[Memory, Vector]:
-        return memory, params - self.server_lr * weighted_sum(step.weights, vectors)
+        return memory, descend(params, self.server_lr, step.weights, vectors)

@@ -18,7 +18,7 @@ from annotated_types import Ge, Gt
 
 from afbs.core.buffer import Buffer
 from afbs.core.staleness import Discount, discounted_mean
-from afbs.core.vectors import weighted_sum
+from afbs.core.vectors import descend
 from afbs.interfaces import Algorithm
 from afbs.seeds import Key
 from afbs.types import ClientInfo, Matrix, Memory, Step, Update, Vector
@@ -51,4 +51,4 @@ class FedBuff(Algorithm[Buffer]):
         return discounted_mean([update.staleness for update in used], self.staleness)
 
     def apply(self, memory: Memory, params: Vector, step: Step, vectors: Matrix) -> tuple[Memory, Vector]:
-        return memory, params - self.server_lr * weighted_sum(step.weights, vectors)
+        return memory, descend(params, self.server_lr, step.weights, vectors)

@@ -1,0 +1,49 @@
+"""`python -m benchmarks [--quick] [throughput planner server]` prints ratios and writes them to benchmarks/results."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import platform
+from pathlib import Path
+
+from benchmarks import planner, server, throughput
+
+RESULTS = Path(__file__).parent / "results"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
+    parser.add_argument("only", nargs="*", help="throughput, planner, server (default: all)")
+    parser.add_argument("--quick", action="store_true", help="a few minutes less, and more noise")
+    options = parser.parse_args()
+    parts = {
+        "throughput": (
+            throughput,
+            lambda: throughput.measure(1 if options.quick else 3, 0.05 if options.quick else 0.15),
+        ),
+        "planner": (planner, lambda: planner.measure(10**4 if options.quick else 10**6, 70_000)),
+        "server": (server, lambda: server.measure(200 if options.quick else 1000)),
+    }
+    RESULTS.mkdir(exist_ok=True)
+    found = {}
+    lines = ["| what | measured |", "|---|---|"]
+    for name, (module, measure) in parts.items():
+        if options.only and name not in options.only:
+            continue
+        print(f"{name} …", flush=True)
+        found[name] = measure()
+        for what, figure in module.rows(found[name]):
+            lines.append(f"| {what} | {figure} |")
+            print(f"  {what}: {figure}", flush=True)
+    if "planner" in found:
+        planner.plot(found["planner"], RESULTS / "planner.svg")
+    machine = f"{platform.processor() or platform.machine()}, Python {platform.python_version()}"
+    (RESULTS / "latest.json").write_text(json.dumps({"machine": machine, **found}, indent=2) + "\n")
+    (RESULTS / "latest.md").write_text(
+        "\n".join([f"Measured on {machine}. Ratios travel, times do not.", "", *lines, ""])
+    )
+
+
+if __name__ == "__main__":
+    main()
