@@ -8,6 +8,7 @@ from time import monotonic
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn
+from rich.table import Column
 
 from afbs.record.recorder import Progress as State
 
@@ -27,8 +28,13 @@ def shown(console: Console, name: str, horizon: float) -> Iterator[Callable[[Sta
 
 @contextmanager
 def _bar(console: Console, name: str, horizon: float) -> Iterator[Callable[[State], None]]:
-    columns = (TextColumn("[bold]{task.description}"), BarColumn(), TextColumn("{task.fields[text]}"))
-    with Progress(*columns, console=console, transient=False) as progress:
+    text = Column(no_wrap=True)
+    columns = (
+        TextColumn("[bold]{task.description}", table_column=text),
+        BarColumn(bar_width=None),
+        TextColumn("{task.fields[text]}", table_column=text, markup=False),
+    )
+    with Progress(*columns, console=console, expand=True) as progress:
         task = progress.add_task(name, total=horizon, text="starting")
         speed = _Speed()
         drawn = 0.0
@@ -78,7 +84,7 @@ def _text(state: State, horizon: float, speed: _Speed) -> str:
     accuracy = "–" if state.accuracy is None else f"{state.accuracy:.1%}"
     left = f"{_clock((horizon - state.time) / virtual)} left" if virtual > 0 and state.time < horizon else "done"
     return (
-        f"day {state.time / 86_400:.2f} of {horizon / 86_400:g} · version {state.version} · accuracy {accuracy} · "
+        f"day {state.time / 86_400:.2f}/{horizon / 86_400:g} · v{state.version} · acc. {accuracy} · "
         f"{updates:.0f} updates/s · {left if state.time else 'starting'}"
     )
 

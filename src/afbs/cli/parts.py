@@ -31,7 +31,10 @@ def list_parts(
     kind: Annotated[str, typer.Argument(metavar="KIND", help=" | ".join(_KINDS))],
     settings: Annotated[bool, typer.Option("--settings", help="Show each one's settings with their defaults.")] = False,
 ) -> None:
-    """List algorithms, datasets, models, latencies, availabilities, partitions or clusters."""
+    """List what there is: algorithms, datasets, models, latencies, availabilities, partitions, clusters.
+
+    KIND is one of these words.
+    """
     from afbs import registry
 
     if kind not in _KINDS:

@@ -44,7 +44,14 @@ def run(
     folder: Annotated[Path | None, typer.Option("--folder", "-o", help="The run folder; must not exist.")] = None,
     runs: RunsFolder = Path("runs"),
 ) -> None:
-    """Run one configuration. A new `--set algorithm.name=...` keeps the settings that both algorithms have."""
+    """Run one configuration, FILE.toml, and write a run folder.
+
+    Everything in FILE.toml has a default; examples/ has some to start from.
+
+    With `--set algorithm.name=fedbuff`, settings that both have are kept.
+
+    Ctrl-C saves the run and says how to resume it.
+    """
     from afbs import experiment
     from afbs.config import load
 
@@ -62,7 +69,10 @@ def compare(
     runs: RunsFolder = Path("runs"),
     report: Annotated[Path | None, typer.Option(help="Also write a report (HTML) here.")] = None,
 ) -> None:
-    """Run several configurations on the same clients, latencies and seeds, and compare them in a table."""
+    """Run several configurations on the same clients, latencies and seeds, and compare them in a table.
+
+    One is enough: `afbs compare FILE.toml --algorithms afbs,fedbuff --seeds 1,2`.
+    """
     from afbs import experiment
 
     results = []
@@ -81,7 +91,11 @@ def compare(
 def resume(
     folder: Annotated[Path, typer.Argument(help="The folder of a run that was interrupted or killed.")],
 ) -> None:
-    """Continue a run where its last checkpoint left it. The final model is the same, bit for bit."""
+    """Continue a run that was interrupted or killed.
+
+    It goes on where its last checkpoint left it, and its final model is the
+    same, bit for bit, as if nothing had happened.
+    """
     from afbs import experiment
     from afbs.config import load
 
@@ -100,7 +114,10 @@ def show(
     partition: Annotated[bool, typer.Option("--partition", help="Draw who has what instead.")] = False,
     settings: Settings = None,
 ) -> None:
-    """Show what a run found, or with --partition who has which data."""
+    """Show what a run found, or with --partition who has which data.
+
+    With --partition, FOLDER may also be a configuration that has not been run.
+    """
     if partition:
         from afbs.config import load
         from afbs.experiment import populate
@@ -126,8 +143,8 @@ def show(
     table.add_row(
         "upload", f"{facts['upload_bytes'] / 1e6:,.1f} MB, {facts['skipped_upload_bytes'] / 1e6:,.1f} MB spared"
     )
-    table.add_row("sha256", facts["sha256"])
     console.print(table)
+    console.print(f"sha256 {facts['sha256']}", highlight=False, soft_wrap=True)
 
 
 def _observed(config: Config, start: Callable[[Callable[[Progress], None]], Result]) -> Result:
