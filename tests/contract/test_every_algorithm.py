@@ -200,6 +200,8 @@ def test_deciding_is_pure_and_welcomes_late_clients(algorithm: Algorithm[Any], w
     assert watched.calls["joined"] == 2
     assert watched.calls["receive"] > 50
     assert any(isinstance(event, Arrived) and event.update.client == late.id for event in events)
+    notes = [event.step.notes for event in events if isinstance(event, Decided)]
+    assert notes[-1].get("clients", 9) == 9  # those that divide by the number of all clients count the late one too
 
 
 @every_algorithm
