@@ -39,17 +39,27 @@ def browser() -> Iterator[Any]:
 def stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
     """An AFBS run that stands in the middle, an ended FedBuff run, and a run that nobody can read."""
     root = tmp_path_factory.mktemp("live")
+    (root / "strange").mkdir()
+    (root / "strange" / "meta.json").write_text('{"schema": 99}')
     shared: dict[str, Any] = {"clients": 120, "in_flight": 24, "horizon": 400_000.0}
     write_run(root / "old", "fedbuff", name="yesterday <b>", **shared)
     folder = write_run(root / "new", "afbs", name="today", **shared)
     lines = (folder / "events.jsonl").read_text().splitlines(keepends=True)
-    half = len(lines) // 2 + 5
+    steps = [i for i, line in enumerate(lines) if '"event": "step"' in line]
+    half = next(i for i in range(steps[len(steps) // 2], len(lines)) if waiting(lines[:i]) == 6)
     (folder / "events.jsonl").write_text("".join(lines[:half]))
     (folder / "result.json").unlink()
-    (root / "strange").mkdir()
-    (root / "strange" / "meta.json").write_text('{"schema": 99}')
     with served(root) as address:
         yield Stage(address, folder, lines[half:])
+
+
+def waiting(lines: list[str]) -> int:
+    """How many updates have arrived since the last step."""
+    number = 0
+    for line in lines:
+        event = json.loads(line)["event"]
+        number = 0 if event == "step" else number + (event == "arrival")
+    return number
 
 
 def visit(tab: Any, stage: Stage) -> Any:
@@ -91,12 +101,9 @@ def test_what_is_appended_is_shown(desk: Any, stage: Stage) -> None:
 
 
 def test_the_buffer_shows_as_many_updates_as_wait(desk: Any, stage: Stage) -> None:
-    waiting = 0
-    for line in (stage.folder / "events.jsonl").read_text().splitlines():
-        event = json.loads(line)["event"]
-        waiting = 0 if event == "step" else waiting + (event == "arrival")
-    desk.wait_for_function(f"() => document.querySelectorAll('#slots .full').length === {waiting}")
-    assert desk.locator("#filled").inner_text() == f"{waiting} of 10"
+    number = waiting((stage.folder / "events.jsonl").read_text().splitlines())
+    desk.wait_for_function(f"() => document.querySelectorAll('#slots .full').length === {number}")
+    assert desk.locator("#filled").inner_text() == f"{number} of 10"
 
 
 def test_a_step_shows_its_best_its_dropped_corner_and_its_reasons(desk: Any) -> None:

@@ -7,7 +7,10 @@ from pathlib import Path
 import numpy as np
 
 from afbs.record import reader
+from afbs.report.arms import arms_of
 from afbs.report.digest import digest, thin
+from afbs.report.load import digests
+from afbs.report.payload import payload
 from synthetic import columns, write_small
 
 
@@ -83,3 +86,12 @@ def test_what_a_reader_should_know_is_remarked(tmp_path: Path) -> None:
     remarks = digest(reader.read(folder)).remarks
     assert "1 unreadable line skipped" in remarks
     assert "resumed 1 time" in remarks
+
+
+def test_a_long_staleness_histogram_is_drawn_in_wider_bars_and_loses_nothing(tmp_path: Path) -> None:
+    rows = [(client, client * 3, 9) for client in range(1000)]
+    step = {"version": 1, "time": 1.0, "used": columns(*rows, weights=[1.0] * 1000), "dropped": {}}
+    (arm,) = payload(arms_of(digests([write_small(tmp_path / "run", [0.5], steps=[step])])), [])["arms"]
+    assert len(arm["kept"]) <= 400
+    assert sum(arm["kept"]) == 1000
+    assert arm["bar"] == 8

@@ -15,7 +15,7 @@ from afbs.report.digest import Digest
 from afbs.report.palette import Look, display, looks
 from afbs.report.words import clip
 
-_BOOKKEEPING = ("run.name", "run.workers", "run.executor", "run.device", "run.folder", "run.checkpoint_seconds")
+_BOOKKEEPING = ("name", "run.name", "run.workers", "run.executor", "run.device", "run.folder", "run.checkpoint_seconds")
 
 
 class Spread(NamedTuple):

@@ -16,7 +16,6 @@ from numpy.typing import NDArray
 
 from afbs.record.reader import Floats, Ints, Run
 
-BINS = 50
 MOST_CLUSTERS = 12
 
 
@@ -79,8 +78,8 @@ class Digest:
     remarks: tuple[str, ...]
 
 
-def digest(run: Run, points: int = 500, clients: int = 5000) -> Digest:
-    """`points` and `clients` bound what is kept of the curves and of the clients."""
+def digest(run: Run, points: int = 500, clients: int = 5000, bins: int = 50) -> Digest:
+    """`points`, `clients` and `bins` bound what is kept of the curves, of the clients, and of what is counted."""
     order = np.argsort(run.orders.finish)
     finish = run.orders.finish[order][~run.orders.lost[order]]
     keep = thin(run.evals.time, run.evals.accuracy, points)
@@ -108,8 +107,8 @@ def digest(run: Run, points: int = 500, clients: int = 5000) -> Digest:
         curve=curve,
         full=(run.evals.time, run.evals.accuracy),
         staleness=_staleness(run),
-        flow=_flow(run, cluster_of),
-        scale=_scale(run),
+        flow=_flow(run, cluster_of, bins),
+        scale=_scale(run, bins),
         weights=_weights(run),
         clients=_some_clients(who, clients),
         per_class=run.evals.per_class[-1] if len(run.evals.per_class) else np.empty(0),
@@ -193,21 +192,21 @@ def _staleness(run: Run) -> tuple[Ints, Ints]:
     )
 
 
-def _flow(run: Run, cluster_of: dict[int, int]) -> dict[str, Any]:
+def _flow(run: Run, cluster_of: dict[int, int], bins: int) -> dict[str, Any]:
     """What an average step kept and dropped of each cluster, over virtual time."""
     updates, steps = run.updates, run.steps
     if not len(steps.time):
         return {}
     clusters = np.array([cluster_of.get(int(client), 0) for client in updates.client], np.int64)
     names = sorted(set(clusters.tolist()))[:MOST_CLUSTERS]
-    edges = np.linspace(0.0, max(float(steps.time[-1]), 1.0), min(BINS, max(1, len(steps.time))) + 1)
+    edges = np.linspace(0.0, max(float(steps.time[-1]), 1.0), min(bins, len(steps.time)) + 1)
     bin_of_step = np.clip(np.searchsorted(edges, steps.time, "right") - 1, 0, len(edges) - 2)
     number = np.bincount(bin_of_step, minlength=len(edges) - 1)
-    bins = bin_of_step[updates.step]
+    place = bin_of_step[updates.step]
 
     def per_step(chosen: NDArray[np.bool_]) -> Floats:
         with np.errstate(invalid="ignore"):
-            return np.bincount(bins[chosen], minlength=len(number)) / np.where(number, number, np.nan)
+            return np.bincount(place[chosen], minlength=len(number)) / np.where(number, number, np.nan)
 
     return {
         "time": (edges[:-1] + edges[1:]) / 2,
@@ -218,12 +217,12 @@ def _flow(run: Run, cluster_of: dict[int, int]) -> dict[str, Any]:
     }
 
 
-def _scale(run: Run) -> dict[str, Floats]:
+def _scale(run: Run, bins: int) -> dict[str, Floats]:
     """The total weight of a step over virtual time: the mean and the middle 80 % of each stretch."""
     time, scale = run.steps.time, run.steps.scale
     if not len(time):
         return {}
-    parts = np.array_split(np.arange(len(time)), min(BINS, len(time)))
+    parts = np.array_split(np.arange(len(time)), min(bins, len(time)))
     return {
         "time": np.array([time[part].mean() for part in parts]),
         "mean": np.array([scale[part].mean() for part in parts]),
@@ -243,7 +242,9 @@ def _weights(run: Run) -> dict[str, Floats]:
     number = np.bincount(ages)
     # A staleness that hardly ever occurs has no mean worth drawing.
     there = np.flatnonzero(number >= (5 if len(ages) > 500 else 1))
-    return {"staleness": there.astype(np.float64), "weight": np.bincount(ages, share)[there] / number[there]}
+    mean = np.bincount(ages, share)[there] / number[there]
+    keep = thin(there.astype(np.float64), mean, 300)
+    return {"staleness": there[keep].astype(np.float64), "weight": mean[keep]}
 
 
 def _participation(run: Run, cluster_of: dict[int, int]) -> dict[str, NDArray[Any]]:

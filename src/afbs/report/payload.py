@@ -14,9 +14,9 @@ from afbs.report.digest import Digest
 from afbs.report.palette import CLUSTERS
 from afbs.report.words import clip
 
-MOST_BYTES = 4_500_000
-"""With plotly's own JavaScript (4.8 MB) a page then stays below 10 MB."""
 MOST_CLASSES = 200
+_CELLS = 400_000
+_BARS = 400
 
 
 def payload(arms: Sequence[Arm], targets: Sequence[float]) -> dict[str, Any]:
@@ -26,7 +26,7 @@ def payload(arms: Sequence[Arm], targets: Sequence[float]) -> dict[str, Any]:
     for arm in arms:
         first = len(runs)
         runs += [_run(run, arm, len(described)) for run in arm.runs]
-        described.append(_arm(arm, list(range(first, len(runs)))))
+        described.append(_arm(arm, list(range(first, len(runs))), _CELLS // len(arms)))
     return {
         "arms": described,
         "runs": runs,
@@ -59,8 +59,8 @@ def plain(value: Any) -> Any:
     return value
 
 
-def _arm(arm: Arm, runs: list[int]) -> dict[str, Any]:
-    kept, dropped = _pooled([run.staleness for run in arm.runs])
+def _arm(arm: Arm, runs: list[int], cells: int) -> dict[str, Any]:
+    kept, dropped, width = _pooled([run.staleness for run in arm.runs])
     return {
         "label": arm.label,
         "algorithm": clip(arm.algorithm, 60),
@@ -72,10 +72,11 @@ def _arm(arm: Arm, runs: list[int]) -> dict[str, Any]:
         "seeds": arm.seeds,
         "kept": kept,
         "dropped": dropped,
+        "bar": width,
         "scale": arm.runs[0].scale,
         "weights": arm.runs[0].weights,
         "perClass": _mean_rows([run.per_class for run in arm.runs]),
-        "confusion": _summed([run.confusion for run in arm.runs]),
+        "confusion": _summed([run.confusion for run in arm.runs], cells),
         "cost": {
             name: arm.mean(name)
             for name in ("trained", "skipped", "used", "dropped", "samples", "upload", "upload_saved", "wall")
@@ -96,8 +97,8 @@ def _run(run: Digest, arm: Arm, number: int) -> dict[str, Any]:
     }
 
 
-def _pooled(histograms: Sequence[tuple[Any, Any]]) -> tuple[list[int], list[int]]:
-    """The sum over runs, in at most a few hundred bars: the tail beyond is one bar's worth of long waiting."""
+def _pooled(histograms: Sequence[tuple[Any, Any]]) -> tuple[list[int], list[int], int]:
+    """The sum over runs, in at most a few hundred bars, and how many versions wide a bar is."""
     length = max(len(kept) for kept, _ in histograms)
     total = np.zeros((2, length), np.int64)
     for pair in histograms:
@@ -105,7 +106,10 @@ def _pooled(histograms: Sequence[tuple[Any, Any]]) -> tuple[list[int], list[int]
             row[: len(counts)] += counts
     used = np.flatnonzero(total.sum(axis=0))
     end = int(used[-1]) + 1 if len(used) else 1
-    return total[0, :end].tolist(), total[1, :end].tolist()
+    width = -(-end // _BARS)
+    starts = np.arange(0, end, width)
+    kept, dropped = (np.add.reduceat(row[:end], starts).tolist() for row in total)
+    return kept, dropped, width
 
 
 def _mean_rows(rows: Sequence[Any]) -> Any:
@@ -113,7 +117,7 @@ def _mean_rows(rows: Sequence[Any]) -> Any:
     return np.nanmean(same, axis=0)[:MOST_CLASSES] if same else []
 
 
-def _summed(tables: Sequence[Any]) -> Any:
+def _summed(tables: Sequence[Any], cells: int) -> Any:
     known = [table for table in tables if table is not None]
     same = [table for table in known if table.shape == known[0].shape]
-    return np.sum(same, axis=0) if same and len(same[0]) <= MOST_CLASSES else None
+    return np.sum(same, axis=0) if same and same[0].size <= cells else None

@@ -78,11 +78,11 @@
     staleness() {
       const arms = visible(), traces = [], shape = layout({ barmode: "stack", height: Math.max(190, 60 + arms.length * (narrow() ? 108 : 118)), margin: { l: 52, r: 12, t: 6, b: 44 } });
       const rows = arms.length || 1, annotations = [];
-      const longest = Math.max(1, ...arms.map((arm) => arm.kept.length));
-      const apart = longest > 4 * Math.min(...arms.map((arm) => Math.max(8, arm.kept.length)));
+      const length = (arm) => arm.kept.length * arm.bar, longest = Math.max(1, ...arms.map(length));
+      const apart = longest > 4 * Math.min(...arms.map((arm) => Math.max(8, length(arm))));
       arms.forEach((arm, row) => {
-        const suffix = row ? row + 1 : "", widest = apart ? arm.kept.length : longest;
-        const bins = binned(arm.kept, arm.dropped, widest);
+        const suffix = row ? row + 1 : "", widest = apart ? length(arm) : longest;
+        const bins = binned(arm, widest);
         if (apart || row + 1 === rows) shape[`xaxis${apart ? suffix : ""}`] = axis(row + 1 === rows ? "staleness (versions)" : "", { anchor: `y${suffix}`, range: [-0.6, Math.max(apart ? 8 : 1, widest) - 0.4], nticks: 8 });
         const total = arm.kept.reduce((a, b) => a + b, 0) + arm.dropped.reduce((a, b) => a + b, 0) || 1;
         const common = { type: "bar", x: bins.x, width: bins.size * 0.92, xaxis: apart ? `x${suffix}` : "x", yaxis: `y${suffix}` };
@@ -196,14 +196,14 @@
     return i < 0 ? null : run.curve.time[i];
   };
 
-  const binned = (kept, dropped, widest) => {
-    const size = Math.max(1, Math.ceil(widest / 120)), x = [], k = [], d = [];
+  const binned = ({ kept, dropped, bar }, widest) => {
+    const size = Math.max(1, Math.ceil(widest / bar / 120)), x = [], k = [], d = [];
     for (let i = 0; i < kept.length; i += size) {
-      x.push(i + (size - 1) / 2);
+      x.push(i * bar + (size * bar - 1) / 2);
       k.push(kept.slice(i, i + size).reduce((a, b) => a + b, 0));
       d.push(dropped.slice(i, i + size).reduce((a, b) => a + b, 0));
     }
-    return { x, kept: k, dropped: d, size };
+    return { x, kept: k, dropped: d, size: size * bar };
   };
 
   const render = (name) => {
