@@ -65,7 +65,8 @@ def advantage(without: Array, with_it: Array) -> float:
 
     The threshold is chosen on every second draw and judged on the others, so that chance is no success.
     """
-    candidates = np.unique(np.concatenate([without[::2], with_it[::2]]))
+    seen = np.unique(np.concatenate([without[::2], with_it[::2]]))
+    candidates = np.append((seen[1:] + seen[:-1]) / 2, np.inf)
     gain = _above(with_it[::2], candidates) - _above(without[::2], candidates)
     threshold = candidates[[int(np.argmax(gain))]]
     return float((_above(with_it[1::2], threshold) - _above(without[1::2], threshold))[0])

@@ -239,7 +239,7 @@ def _secure(
 
 def _overheard(mechanism: Sketched, table: Integers, key: Key) -> tuple[Integers, Array]:
     """The clusters that the mechanism finds, and the sketches that the server was sent for it."""
-    clients = {client: mechanism.client(row, simulated(key, client)) for client, row in enumerate(table)}
+    clients = {client: mechanism.client(client, row, simulated(key, client)) for client, row in enumerate(table)}
     sketches: dict[ClientId, Array] = {}
     grouping = converse(
         mechanism.found(dict(enumerate(table.sum(axis=1).tolist())), table.shape[1], key.child(2), 10),

@@ -2,17 +2,28 @@
 
 The server's half is a generator: it yields a question for each client and is sent the answers; it returns the
 `Grouping`. The client's half answers questions; its label counts stay inside it. Whatever carries the messages, a
-function call or a network, the halves are the same.
+function call or a network, the halves are the same:
+
+    client:  half = mechanism.client(id, counts, Secrets(os.urandom(32), mechanism.shared_secret()))
+             half.answer(question)                      or `RefusedError`
+    server:  talk = mechanism.found(examples, classes, key)
+             questions = next(talk); questions = talk.send(answers); …  until StopIteration has the `Grouping`
+             mechanism.admit(grouping, late, classes)   for clients that come late
+             mechanism.found(…, before=grouping)        to cluster again, if the clients planned for it
 """
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Callable, Generator, Mapping
 from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
+from afbs.interfaces import LabelMechanism
+from afbs.privacy._keys import Secrets, simulated
+from afbs.seeds import Key
 from afbs.types import ClientId, Grouping, UserError
 
 Message: TypeAlias = Mapping[str, NDArray[Any]]
@@ -33,6 +44,45 @@ Counts: TypeAlias = Mapping[ClientId, NDArray[Any]]
 class LabelClient(Protocol):
     def answer(self, question: Message) -> Message:
         """Raises `RefusedError` rather than give away more than was agreed."""
+
+
+class TwoHalves(LabelMechanism):
+    """A mechanism that asks clients something. With one cluster there is nothing to ask."""
+
+    number: int
+
+    @property
+    def name(self) -> str:
+        return type(self).__module__.rpartition(".")[2]
+
+    def shared_secret(self) -> bytes | None:
+        """What all clients share, read from where the settings say it is; only clients may call this."""
+        return None
+
+    @abstractmethod
+    def client(self, client: ClientId, counts: NDArray[Any], secrets: Secrets) -> LabelClient: ...
+
+    @abstractmethod
+    def found(
+        self, examples: Mapping[ClientId, int], classes: int, key: Key, most: int = 10, before: Grouping | None = None
+    ) -> Talk:
+        """Ask everyone and cluster; whoever gives no believable answer is in the cluster after the last.
+
+        With `before` this is a re-clustering: one more release, and clusters keep the ids of those they lie closest to.
+        """
+
+    @abstractmethod
+    def admit(self, grouping: Grouping, examples: Mapping[ClientId, int], classes: int) -> Talk:
+        """Late clients go to the nearest centroid. Nobody else's cluster changes."""
+
+    def group(self, counts: Counts, key: Key, most: int = 10) -> Grouping:
+        """Both halves in one process, with secrets that follow from the key unless the settings name one."""
+        if self.number == 1:
+            return one_cluster(counts, self.name)
+        check_number(self.number, len(counts))
+        shared = self.shared_secret()
+        clients = {client: self.client(client, row, simulated(key, client, shared)) for client, row in counts.items()}
+        return converse(self.found(examples_of(counts), classes_of(counts), key.child(2), most), clients)
 
 
 def converse(
@@ -91,6 +141,14 @@ def one_cluster(counts: Counts, mechanism: str) -> Grouping:
     """One cluster needs no labels: nobody is asked."""
     notes = {"mechanism": mechanism, "number": 1, "released": {"what": "nothing"}, "releases": 0, "refused": {}}
     return Grouping(dict.fromkeys(sorted(counts), 0), notes)
+
+
+def check_answers(number: int, answered: int, refused: Mapping[ClientId, str]) -> None:
+    """Enough clients must be left to cluster."""
+    if not answered and refused:
+        reasons = list(refused.values())
+        raise UserError(f"`clusters`: no client took part. The reason of most: {max(reasons, key=reasons.count)}.")
+    check_number(number, answered)
 
 
 def check_number(number: int, clients: int) -> None:

@@ -39,10 +39,9 @@ def agree(private: X25519PrivateKey, public: bytes) -> bytes:
 def ring(clients: Sequence[ClientId], neighbours: int, rng: np.random.Generator) -> dict[ClientId, list[ClientId]]:
     """Each client's neighbours: the nearest ones on a ring in random order, half of them on either side."""
     order = [clients[place] for place in rng.permutation(len(clients))]
-    reach = min(neighbours // 2, (len(order) - 1) // 2)
-    if 2 * reach < neighbours and len(order) % 2 == 0 and len(order) - 1 <= neighbours:
+    if len(order) - 1 <= neighbours:
         return {client: [other for other in order if other != client] for client in order}
-    steps = [step for step in range(-reach, reach + 1) if step]
+    steps = [step for step in range(-(neighbours // 2), neighbours // 2 + 1) if step]
     return {client: [order[(i + step) % len(order)] for step in steps] for i, client in enumerate(order)}
 
 

@@ -92,7 +92,7 @@ class SecureClient:
             raise RefusedError(f"has counts of {len(row)} labels where there are {centroids.shape[2]}")
         crowd = int(question["clients"])
         ids = question["neighbours"].tolist()
-        if len(set(ids) - {self._id}) < min(self._terms.neighbours, crowd - 1):
+        if len(set(ids) - {self._id}) < min(self._terms.neighbours // 2 * 2, crowd - 1):
             raise RefusedError("was given fewer neighbours than agreed")
         digest = digest_of(question)
         if digest not in self._promises and len(self._promises) > self._terms.releases * (self._terms.steps + ATTEMPTS):
@@ -104,7 +104,8 @@ class SecureClient:
             neighbour: self._pair(session, own, public.tobytes(), digest)
             for neighbour, public in zip(ids, question["publics"], strict=True)
         }
-        self._promises.setdefault(digest, Promise(pairs))
+        if self._promises.setdefault(digest, Promise(pairs)).pairs != pairs:
+            raise RefusedError("was given other neighbours for the same sum")  # one mask must not cover two vectors
         seeds = {neighbour: pair.mask for neighbour, pair in pairs.items()}
         return {"masked": mask(self._id, encode(values), derive(own + digest, "secure/own"), seeds)}
 

@@ -4,28 +4,23 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from afbs.core.clustering import choose, kmeans, nearest, renamed
-from afbs.interfaces import LabelMechanism
 from afbs.privacy._halves import (
     Answer,
-    Counts,
     Message,
     RefusedError,
     Talk,
-    check_number,
+    TwoHalves,
+    check_answers,
     checked_counts,
-    classes_of,
-    converse,
-    examples_of,
-    one_cluster,
 )
-from afbs.privacy._keys import Secrets, simulated
+from afbs.privacy._keys import Secrets
 from afbs.seeds import Key
 from afbs.types import ClientId, Grouping
 
@@ -37,7 +32,7 @@ class SketchClient:
     """The client's half: answers with its sketch."""
 
     mechanism: Sketched
-    counts: NDArray[Any]
+    counts: NDArray[Any] = field(repr=False)
     secrets: Secrets
 
     def answer(self, question: Message) -> Message:
@@ -45,10 +40,8 @@ class SketchClient:
         return {"sketch": self.mechanism.sketch(checked_counts(self.counts), self.secrets, release)}
 
 
-class Sketched(LabelMechanism):
+class Sketched(TwoHalves):
     """`sketch` runs on the client, `point` on the server; what passes between them is all the server ever sees."""
-
-    number: int
 
     @abstractmethod
     def sketch(self, counts: NDArray[np.int64], secrets: Secrets, release: int) -> Array:
@@ -62,27 +55,16 @@ class Sketched(LabelMechanism):
     def released(self, classes: int) -> dict[str, Any]:
         """What the server learns, for the record."""
 
-    @property
-    def name(self) -> str:
-        return type(self).__module__.rpartition(".")[2]
-
-    def shared_secret(self) -> bytes | None:
-        return None
-
-    def client(self, counts: NDArray[Any], secrets: Secrets) -> SketchClient:
+    def client(self, client: ClientId, counts: NDArray[Any], secrets: Secrets) -> SketchClient:
         return SketchClient(self, counts, secrets)
 
     def found(
-        self, examples: Mapping[ClientId, int], classes: int, key: Key, most: int, before: Grouping | None = None
+        self, examples: Mapping[ClientId, int], classes: int, key: Key, most: int = 10, before: Grouping | None = None
     ) -> Talk:
-        """Ask everyone, cluster whoever gave a believable answer; the others share the cluster after the last.
-
-        With `before` this is a re-clustering: one more release, and clusters keep the ids of those they lie closest to.
-        """
         release = 0 if before is None else int(before.notes["releases"])
         points, refused = self._points((yield self._questions(examples, release)), examples, classes)
         clients = sorted(points)
-        check_number(self.number, len(clients))
+        check_answers(self.number, len(clients), refused)
         rows = np.array([points[client] for client in clients])
         seed = key.integer()
         number = self.number or choose(rows, most, seed)
@@ -93,7 +75,6 @@ class Sketched(LabelMechanism):
         return self._grouping(cluster_of, refused, clustered.centroids, classes, release + 1)
 
     def admit(self, grouping: Grouping, examples: Mapping[ClientId, int], classes: int) -> Talk:
-        """Late clients go to the nearest centroid. Nobody else's cluster changes."""
         points, refused = self._points((yield self._questions(examples, 0)), examples, classes)
         assert grouping.centroids is not None
         cluster_of = {client: nearest(grouping.centroids, point) for client, point in points.items()}
@@ -108,14 +89,6 @@ class Sketched(LabelMechanism):
             classes,
             int(grouping.notes["releases"]),
         )
-
-    def group(self, counts: Counts, key: Key, most: int = 10) -> Grouping:
-        if self.number == 1:
-            return one_cluster(counts, self.name)
-        shared = self.shared_secret()
-        clients = {client: self.client(row, simulated(key, client, shared)) for client, row in counts.items()}
-        check_number(self.number, len(clients))
-        return converse(self.found(examples_of(counts), classes_of(counts), key.child(2), most), clients)
 
     @staticmethod
     def _questions(examples: Mapping[ClientId, int], release: int) -> dict[ClientId, Message]:

@@ -28,19 +28,14 @@ from annotated_types import Ge
 from numpy.typing import NDArray
 
 from afbs.core.clustering import Partitioned, ordered_ids, renamed
-from afbs.interfaces import LabelMechanism
 from afbs.privacy._halves import (
     Answer,
-    Counts,
     Message,
     Talk,
-    check_number,
-    classes_of,
-    converse,
-    examples_of,
-    one_cluster,
+    TwoHalves,
+    check_answers,
 )
-from afbs.privacy._keys import Secrets, simulated
+from afbs.privacy._keys import Secrets
 from afbs.privacy._secure_client import SecureClient, Terms
 from afbs.privacy._secure_messages import ATTEMPTS
 from afbs.privacy._secure_server import Crowd, choices, gather, opened_sum
@@ -56,7 +51,7 @@ Sum: TypeAlias = Generator[Mapping[ClientId, Message], Mapping[ClientId, Answer]
 
 @final
 @dataclass(frozen=True)
-class Secure(LabelMechanism):
+class Secure(TwoHalves):
     """Clients send masked vectors of which the server reads only sums; it learns centroids and one id a client."""
 
     number: Annotated[int, Ge(1)] = 1
@@ -78,20 +73,17 @@ class Secure(LabelMechanism):
         before: Grouping | None = None,
         watch: Callable[[Array], None] = lambda sums: None,
     ) -> Talk:
-        """With `before` this is a re-clustering: one more session, which clients refuse unless it was planned.
-
-        `watch` is shown every sum as it is opened.
-        """
+        """`watch` is shown every sum as it is opened."""
         session = 0 if before is None else int(before.notes["releases"])
         rng = key.generator()
-        crowd = yield from gather(examples, session, self.neighbours, rng)
-        check_number(self.number, len(crowd.alive))
-        first = yield from self._sum(crowd, 0, np.zeros((1, 1, classes)))
+        crowd = yield from gather(examples, session)
+        check_answers(self.number, len(crowd.alive), crowd.refused)
+        first = yield from self._sum(crowd, 0, np.zeros((1, 1, classes)), rng)
         mean = _to_simplex(first[0, 0, 1 : 1 + classes])
         centroids = _scattered(mean, (self.starts, self.number), rng)
         inertia = np.zeros(self.starts)
         for step in range(1, self.steps + 1):
-            opened = yield from self._sum(crowd, step, centroids)
+            opened = yield from self._sum(crowd, step, centroids, rng)
             watch(opened)
             inertia = opened[:, 0, -1]
             fallback = centroids if step == self.steps else _scattered(mean, centroids.shape[:2], rng)
@@ -106,28 +98,22 @@ class Secure(LabelMechanism):
         return self._grouping(cluster_of, crowd.refused, best, session + 1)
 
     def admit(self, grouping: Grouping, examples: Mapping[ClientId, int], classes: int) -> Talk:
-        """Late clients are sent the centroids and say which is nearest. Nobody else's cluster changes."""
+        """They are sent the centroids and say which is nearest."""
         assert grouping.centroids is not None
         chosen = yield from choices(list(examples), 0, grouping.centroids)
-        crowd = Crowd(0, list(examples), {}, {}, {}, len(examples))
+        crowd = Crowd(0, list(examples))
         cluster_of = crowd.heard(chosen)
         unknown = {client: why for client, why in grouping.notes["refused"].items() if client not in examples}
         known = {c: k for c, k in grouping.cluster_of.items() if c not in examples and c not in unknown}
         releases = int(grouping.notes["releases"])
         return self._grouping({**known, **cluster_of}, {**unknown, **crowd.refused}, grouping.centroids, releases)
 
-    def group(self, counts: Counts, key: Key, most: int = 10) -> Grouping:
-        if self.number == 1:
-            return one_cluster(counts, "secure")
-        check_number(self.number, len(counts))
-        clients = {client: self.client(client, row, simulated(key, client)) for client, row in counts.items()}
-        return converse(self.found(examples_of(counts), classes_of(counts), key.child(2), most), clients)
-
-    def _sum(self, crowd: Crowd, step: int, centroids: Array) -> Sum:
+    def _sum(self, crowd: Crowd, step: int, centroids: Array, rng: np.random.Generator) -> Sum:
         """The opened sums, for every start and cluster: clients, proportions, and the start's inertia."""
         starts, number, classes = centroids.shape
         size = starts * number * (classes + 2)
         for attempt in range(ATTEMPTS):
+            crowd.seat(self.neighbours, rng)
             total = yield from opened_sum(crowd, step, attempt, centroids, size)
             if total is not None:
                 break
@@ -149,7 +135,7 @@ class Secure(LabelMechanism):
     ) -> Grouping:
         unknown = len(centroids)
         notes = {
-            "mechanism": "secure",
+            "mechanism": self.name,
             "number": len(centroids),
             "chosen_by": "setting",
             "released": {
