@@ -82,7 +82,8 @@ def populate(config: Config) -> Population:
     grouping = None
     if config.algorithm.clustered:
         counts = label_counts(dataset.train_y, split.indices, dataset.classes)
-        grouping = config.clusters.group(counts, Key.root(config.run.seed, "clusters"))
+        most = max(1, quorum // 2)  # more clusters would leave a buffer fewer than two updates of each to compare
+        grouping = config.clusters.group(counts, Key.root(config.run.seed, "clusters"), most)
     cluster_of = grouping.cluster_of if grouping else {}
     clients = [
         ClientInfo(client, len(chosen), cluster_of.get(client, 0)) for client, chosen in enumerate(split.indices)

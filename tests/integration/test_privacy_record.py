@@ -90,6 +90,16 @@ def test_the_run_that_follows_has_the_clusters_that_the_mechanism_found(
     assert len(set(clients["cluster"])) == (1 if name == "none" else 3)
 
 
+@pytest.mark.parametrize(("buffer_size", "number"), [(4, 2), (8, 3), (2, 1)])
+def test_a_chosen_number_of_clusters_leaves_two_updates_of_a_buffer_to_each(buffer_size: int, number: int) -> None:
+    chosen = tables("plain_for_research")
+    chosen["clusters"]["number"] = 0
+    chosen["algorithm"]["buffer_size"] = buffer_size
+    grouping = experiment.populate(load(chosen)).grouping
+    assert grouping is not None
+    assert len(set(grouping.cluster_of.values())) == number
+
+
 def test_the_secret_is_in_no_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AFBS_TEST_SECRET", SECRET)
     wrong = tables("projection")
