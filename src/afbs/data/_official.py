@@ -7,15 +7,14 @@ What has been converted once is confirmed to be the published data, so it is use
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar, Protocol, runtime_checkable
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from afbs.data._about import About
 from afbs.data._raw import Facts, Format, Part, Raw, confirm
 from afbs.data._store import cache_folder, cached
 from afbs.types import Dataset, UserError
@@ -30,14 +29,6 @@ class Official:
     formats: tuple[Format, ...]
     folders: tuple[str, ...]
     hub: str
-
-
-@runtime_checkable
-class Published(Protocol):
-    """A data source that reads a published data set."""
-
-    about: ClassVar[About]
-    official: ClassVar[Official]
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,9 +95,9 @@ def images(raw: Raw, shift: tuple[float, ...], scale: tuple[float, ...], classes
     return Dataset(train_x, train_y, test_x, test_y, classes, shift, scale)
 
 
-def joined(parts: Any) -> tuple[NDArray[Any], NDArray[np.int64]]:
-    whole: list[Part] = list(parts)
-    return np.concatenate([np.asarray(part.x) for part in whole]), np.concatenate([part.y for part in whole])
+def joined(parts: Sequence[Part]) -> tuple[NDArray[Any], NDArray[np.int64]]:
+    """The images and labels of all parts, in their order."""
+    return np.concatenate([np.asarray(part.x) for part in parts]), np.concatenate([part.y for part in parts])
 
 
 def _places(official: Official) -> Iterator[Path]:

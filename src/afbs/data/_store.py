@@ -6,6 +6,7 @@ place and renamed into it, so that a half-written entry is never seen and two pr
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import json
 import os
@@ -188,8 +189,8 @@ def _move(beside: Path, folder: Path) -> None:
         try:
             beside.rename(folder)
             return
-        except OSError:
-            if not folder.exists():
+        except OSError as error:
+            if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
                 raise
         try:
             _open(folder)
