@@ -1,4 +1,4 @@
-"""`python -m benchmarks [--quick] [throughput planner server loading]` prints ratios and writes them to benchmarks/results."""
+"""`python -m benchmarks [--quick] [throughput planner server loading]` prints ratios and writes them to results."""
 
 from __future__ import annotations
 
