@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,7 @@ from typing import Any
 import httpx
 import pytest
 
-from afbs.report.live import allowed_hosts, application, token_for
+from afbs.report.live import allowed_hosts, application, listening, serve, token_for
 from afbs.types import UserError
 from serving import served
 from synthetic import write_run, write_small
@@ -150,3 +151,22 @@ def test_the_page_forbids_what_it_does_not_need(tmp_path: Path) -> None:
     headers = client(tmp_path).get("/").headers
     assert "default-src 'self'" in headers["content-security-policy"]
     assert headers["x-content-type-options"] == "nosniff"
+
+
+def test_a_port_that_is_taken_is_refused_with_a_sentence(tmp_path: Path) -> None:
+    with listening("127.0.0.1", 0) as taken:
+        taken.listen()
+        port = taken.getsockname()[1]
+        with pytest.raises(UserError, match=f"`--port` {port} cannot be used"):
+            serve(tmp_path, "127.0.0.1", port, None, lambda port: None)
+
+
+def test_a_folder_that_is_not_there_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="is not a folder"):
+        serve(tmp_path / "nothing", "127.0.0.1", 0, None, lambda port: None)
+
+
+def test_a_missing_package_is_named_with_its_remedy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "uvicorn", None)
+    with pytest.raises(UserError, match=r"needs uvicorn. Install it with: pip install 'afbs\[live\]'"):
+        serve(tmp_path, "127.0.0.1", 0, None, lambda port: None)

@@ -73,14 +73,13 @@ def live(
     from rich.console import Console
 
     from afbs.report.live import serve, token_for
-    from afbs.types import UserError
 
-    if not runs.is_dir():
-        raise UserError(f"`{runs}` is not a folder. Name the folder that holds the runs.")
     secret = token_for(host, token)
-    query = f"?token={secret}" if secret else ""
-    address = f"[{host}]" if ":" in host else host
-    Console().print(
-        f"Live at http://{address}:{port}/{query}  (Ctrl-C stops it)", highlight=False, markup=False, soft_wrap=True
-    )
-    serve(runs, host, port, secret)
+
+    def announce(port: int) -> None:
+        address = f"[{host}]" if ":" in host else host
+        query = f"?token={secret}" if secret else ""
+        text = f"Live at http://{address}:{port}/{query}  (Ctrl-C stops it)"
+        Console().print(text, highlight=False, markup=False, soft_wrap=True)
+
+    serve(runs, host, port, secret, announce)

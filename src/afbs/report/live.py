@@ -7,10 +7,12 @@ cannot reach it by renaming itself to this machine, for the host that a request 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import ipaddress
 import json
 import secrets
-from collections.abc import AsyncIterator
+import socket
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any
 
@@ -182,12 +184,36 @@ def dressed(lines: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return [line | look._asdict() for line, look in zip(lines, given, strict=True)]
 
 
-def serve(root: Path, host: str = "127.0.0.1", port: int = 8321, token: str | None = None) -> None:
-    """Serve until stopped."""
-    import uvicorn
+def serve(root: Path, host: str, port: int, token: str | None, ready: Callable[[int], None]) -> None:
+    """Serve until stopped. `ready` is told the port, which the system chooses if it is 0."""
+    if not root.is_dir():
+        raise UserError(f"`{root}` is not a folder. Name the folder that holds the runs.")
+    try:
+        import uvicorn
 
-    app = application(root, token, allowed_hosts(host))
-    uvicorn.run(app, host=host, port=port, log_level="warning", timeout_graceful_shutdown=1)
+        app = application(root, token, allowed_hosts(host))
+    except ImportError as error:
+        missing = f"The live page needs {error.name}."
+        raise UserError(f"{missing} Install it with: pip install 'afbs[live]'") from None
+    with listening(host, port) as sock:
+        ready(sock.getsockname()[1])
+        config = uvicorn.Config(app, log_level="warning", timeout_graceful_shutdown=1)
+        with contextlib.suppress(KeyboardInterrupt):
+            uvicorn.Server(config).run(sockets=[sock])
+
+
+def listening(host: str, port: int) -> socket.socket:
+    """A socket at the address, or a sentence that says why not."""
+    with contextlib.ExitStack() as failing:
+        try:
+            family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+            made = failing.enter_context(socket.socket(family, kind, protocol))
+            made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            made.bind(address)
+        except OSError as error:
+            raise UserError(f"`--host` {host} with `--port` {port} cannot be used: {error.strerror}.") from None
+        failing.pop_all()
+    return made
 
 
 def token_for(host: str, given: str | None) -> str | None:
