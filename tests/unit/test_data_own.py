@@ -12,7 +12,7 @@ import pytest
 import torch
 from PIL import Image
 
-from afbs.data._memory import Arrays, from_torch
+from afbs.data import Arrays, from_torch
 from afbs.data.images import Images
 from afbs.data.npz import Npz
 from afbs.data.text import Text

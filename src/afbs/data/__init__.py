@@ -1,1 +1,5 @@
-"""One data set a file."""
+"""One data set a file; and data that are already in memory: `Arrays`, `from_torch`."""
+
+from afbs.data._memory import Arrays, from_torch
+
+__all__ = ["Arrays", "from_torch"]
