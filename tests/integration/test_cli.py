@@ -204,8 +204,8 @@ def start(folder: Path, *arguments: str) -> subprocess.Popen[str]:
 def test_ctrl_c_saves_the_run_and_resume_ends_in_the_same_bytes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    longer = settings(run__virtual_days=0.8, training__epochs=5)
-    path = toml(tmp_path, run__virtual_days=0.8, training__epochs=5, run__executor="processes", run__workers=2)
+    longer = settings(run__virtual_days=0.4, training__epochs=5)
+    path = toml(tmp_path, run__virtual_days=0.4, training__epochs=5, run__executor="processes", run__workers=2)
     process = start(tmp_path, "run", str(path), "--folder", "run", "--set", "run.checkpoint_seconds=0.02")
     folder = tmp_path / "run"
     while process.poll() is None and not list(folder.glob("checkpoints/*.safetensors")):

@@ -1,0 +1,88 @@
+"""Checkpoints: all that was put in comes out; what was damaged is noticed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from afbs.record.checkpoint import Checkpoint, load_checkpoint, save_checkpoint
+from afbs.types import Vector
+
+
+def vector(value: float) -> Vector:
+    return np.full(5, value, np.float32)
+
+
+def checkpoint(version: int) -> Checkpoint:
+    return Checkpoint(
+        version=version,
+        params=vector(version),
+        memory={"h": vector(0.5), "cache/3": vector(1.5)},
+        states={7: vector(-1.0)},
+        versions={version - 1: vector(version - 1)},
+        counts={"used": 12, "train": 0.25},
+        offset=345,
+        wall=6.5,
+    )
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "checkpoints").mkdir()
+    return tmp_path
+
+
+def test_everything_comes_back(folder: Path) -> None:
+    save_checkpoint(folder, checkpoint(4))
+    found, complaints = load_checkpoint(folder)
+    assert found is not None
+    assert not complaints
+    assert (found.version, found.offset, found.wall, found.counts) == (4, 345, 6.5, {"used": 12, "train": 0.25})
+    assert found.params.tobytes() == vector(4).tobytes()
+    assert {name: row.tolist() for name, row in found.memory.items()} == {"h": [0.5] * 5, "cache/3": [1.5] * 5}
+    assert {client: row.tolist() for client, row in found.states.items()} == {7: [-1.0] * 5}
+    assert {version: row.tolist() for version, row in found.versions.items()} == {3: [3.0] * 5}
+
+
+def test_the_two_newest_are_kept(folder: Path) -> None:
+    for version in (9, 10, 99, 100):
+        save_checkpoint(folder, checkpoint(version))
+    assert sorted(path.name for path in (folder / "checkpoints").iterdir()) == [
+        "00000099.safetensors",
+        "00000100.safetensors",
+    ]
+
+
+def test_every_single_flipped_bit_is_noticed(folder: Path) -> None:
+    path = save_checkpoint(folder, checkpoint(4))
+    whole = path.read_bytes()
+    for place in range(0, len(whole), 7):
+        broken = bytearray(whole)
+        broken[place] ^= 4
+        path.write_bytes(broken)
+        found, complaints = load_checkpoint(folder)
+        # A bit of the metadata may fall into a space between two words; then nothing is lost, and all must be right.
+        if found is None:
+            assert len(complaints) == 1
+        else:
+            assert found.params.tobytes() == vector(4).tobytes()
+            assert found.counts == checkpoint(4).counts
+
+
+@pytest.mark.parametrize("kept", [0, 1, 8, 100, -1])
+def test_a_torn_file_is_passed_over_for_the_one_before(kept: int, folder: Path) -> None:
+    save_checkpoint(folder, checkpoint(4))
+    newest = save_checkpoint(folder, checkpoint(5))
+    newest.write_bytes(newest.read_bytes()[:kept])
+    found, complaints = load_checkpoint(folder)
+    assert found is not None
+    assert found.version == 4
+    assert len(complaints) == 1
+    assert complaints[0].startswith("00000005.safetensors is damaged")
+
+
+def test_a_half_written_file_does_not_count(folder: Path) -> None:
+    (folder / "checkpoints" / "00000009.safetensors.part").write_bytes(b"half")
+    assert load_checkpoint(folder) == (None, [])

@@ -1,0 +1,132 @@
+"""Configurations: defaults, overrides, and that what is written out gives the same run again."""
+
+from __future__ import annotations
+
+import tomllib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import tomli_w
+
+from afbs.algorithms.afbs import AFBS
+from afbs.algorithms.fedbuff import FedBuff
+from afbs.config import TABLES, Config, Evaluation, RunSettings, load
+from afbs.data._memory import Arrays
+from afbs.interfaces import Latency
+from afbs.latency.uniform import Uniform
+from afbs.types import Training, UserError
+from small import Softmax
+
+EXAMPLES = sorted(Path(__file__).parents[2].glob("examples/**/*.toml"))
+
+
+def test_an_empty_configuration_is_complete() -> None:
+    config = load({})
+    assert config.algorithm == AFBS()
+    assert config.training == Training()
+    assert config.name == "afbs-mnist5k"
+    assert set(config.tables) == {"name", *TABLES}
+
+
+def test_what_is_written_out_gives_the_same_configuration_again(tmp_path: Path) -> None:
+    config = load({"algorithm": {"name": "fedbuff", "buffer_size": 3}, "training": {"lr": 0.5}})
+    path = tmp_path / "config.toml"
+    path.write_text(tomli_w.dumps(config.tables))
+    assert load(path) == config
+
+
+@pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
+def test_every_example_is_a_valid_configuration(path: Path) -> None:
+    assert isinstance(load(path), Config)
+
+
+def test_single_settings_and_tables_override_and_leave_the_rest() -> None:
+    config = load({"training": {"lr": 0.5, "epochs": 2}}, {"training.lr": 0.25, "run": {"seed": 9}})
+    assert (config.training.lr, config.training.epochs, config.run.seed) == (0.25, 2, 9)
+
+
+def test_another_algorithm_keeps_the_settings_that_both_have() -> None:
+    config = load({"algorithm": {"name": "afbs", "buffer_size": 3, "survival": "none"}}, {"algorithm.name": "fedbuff"})
+    assert config.algorithm == FedBuff(buffer_size=3)
+
+
+def test_another_model_does_not_keep_the_settings_of_the_one_before() -> None:
+    config = load({"model": {"name": "mlp", "hidden": 3}}, {"model": {"name": "lenet5"}})
+    assert config.tables["model"] == {"name": "lenet5"}
+
+
+def test_a_name_alone_stands_for_its_table() -> None:
+    assert load({}, {"algorithm": "fedavg"}).tables["algorithm"]["name"] == "fedavg"
+
+
+def test_objects_classes_and_functions_may_stand_for_tables() -> None:
+    config = load({}, {"algorithm": FedBuff(buffer_size=3), "latency": Uniform, "model": Softmax})
+    assert config.algorithm == FedBuff(buffer_size=3)
+    assert config.latency == Uniform()
+    assert config.model.build is Softmax
+    assert config.tables["model"]["name"] == "small:Softmax"
+
+
+def test_an_object_with_settings_out_of_range_is_refused_like_a_table() -> None:
+    with pytest.raises(UserError, match=r"`algorithm\.buffer_size` must be greater than or equal to 1, got 0"):
+        load({}, {"algorithm": FedBuff(buffer_size=0)})
+
+
+def test_the_source_is_not_changed_by_overrides() -> None:
+    tables = {"training": {"lr": 0.5}}
+    load(tables, {"training.lr": 0.1, "algorithm": "fedavg"})
+    assert tables == {"training": {"lr": 0.5}}
+
+
+def test_arrays_and_pairs_stand_for_data_and_are_not_written_out() -> None:
+    x, y = np.zeros((10, 2), np.float32), np.arange(10) % 2
+    config = load({}, {"data": (x, y)})
+    assert isinstance(config.data, Arrays)
+    assert config.data.train_x is x
+    pairs = [(row, int(label)) for row, label in zip(x, y, strict=True)]
+    from_pairs = load({}, {"data": pairs}).data
+    assert isinstance(from_pairs, Arrays)
+    assert from_pairs.train_y.tolist() == y.tolist()
+    assert "train_x" not in tomllib.loads(tomli_w.dumps(config.tables))["data"]
+
+
+@dataclass(frozen=True)
+class Needy(Latency):
+    """A latency with a setting that has no default."""
+
+    seconds: float
+    per: Any = "job"
+
+    def duration(self, client: Any, start: float, key: Any) -> float:
+        return self.seconds
+
+
+def test_a_setting_without_default_must_be_given() -> None:
+    with pytest.raises(UserError, match=r"`latency\.seconds` must be given"):
+        load({"latency": {"name": "test_config:Needy"}})
+    assert load({"latency": {"name": "test_config:Needy", "seconds": 3.0}}).latency == Needy(3.0)
+
+
+def test_a_number_may_be_infinite_only_where_it_makes_sense() -> None:
+    assert load({"latency": {"name": "test_config:Needy", "seconds": float("inf")}}).latency == Needy(float("inf"))
+    with pytest.raises(UserError, match="finite"):
+        load({"run": {"virtual_days": float("inf")}})
+
+
+def test_the_grid_has_the_start_the_horizon_and_so_many_points_between() -> None:
+    assert Evaluation(points=4, spacing="linear").grid(100.0) == [0.0, 25.0, 50.0, 75.0, 100.0]
+    assert Evaluation(points=3, spacing="log").grid(1000.0) == [0.0, 10.0, 100.0, 1000.0]
+
+
+def test_the_learning_rate_falls_by_versions_by_virtual_time_or_never() -> None:
+    assert Training(lr=1.0, lr_decay=0.5, lr_decay_unit="update").rate(3, 1e9) == 0.125
+    assert Training(lr=1.0, lr_decay=0.25, lr_decay_unit="virtual_time", lr_decay_seconds=100).rate(9, 50.0) == 0.5
+    assert Training(lr=1.0, lr_decay=0.5, lr_decay_unit="none").rate(3, 1e9) == 1.0
+
+
+def test_workers_default_to_the_cores_there_are() -> None:
+    assert RunSettings(workers=3).worker_count == 3
+    assert RunSettings().worker_count >= 1

@@ -1,0 +1,112 @@
+"""What a run tells becomes the lines that `docs/run-folder.md` describes."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from afbs.record.checkpoint import Checkpoint, load_checkpoint
+from afbs.record.recorder import Progress, Recorder
+from afbs.record.writer import Writer
+from afbs.types import Arrived, Decided, Dispatched, Lost, Order, Score, Step, Stopped, Update
+
+ORDER = Order(client=3, version=5, occurrence=1, sequence=17, time=10.0)
+UPDATE = Update(ORDER, version=7, examples=40, sequence=9)
+
+
+@pytest.fixture
+def writer(tmp_path: Path) -> Iterator[Writer]:
+    (tmp_path / "checkpoints").mkdir()
+    with Writer(tmp_path) as writer:
+        yield writer
+
+
+def told(writer: Writer) -> list[dict[str, Any]]:
+    writer.flush()
+    found = [json.loads(line) for line in (writer.folder / "events.jsonl").read_text().splitlines()]
+    for line in found:
+        line.pop("wall", None)
+    return found
+
+
+def test_orders_arrivals_losses_and_the_end_are_told(writer: Writer) -> None:
+    recorder = Recorder(writer)
+    for event in (Dispatched(10.0, ORDER), Arrived(20.0, UPDATE), Lost(30.0, ORDER), Stopped(40.0, "horizon")):
+        recorder.event(event)
+    assert told(writer) == [
+        {"event": "dispatch", "time": 10.0, "client": 3, "version": 5, "sequence": 17},
+        {
+            "event": "arrival",
+            "time": 20.0,
+            "client": 3,
+            "base_version": 5,
+            "version": 7,
+            "examples": 40,
+            "order": 17,
+        },
+        {"event": "lost", "time": 30.0, "client": 3, "order": 17},
+        {"event": "end", "time": 40.0, "reason": "horizon", "confusion": None},
+    ]
+
+
+def test_a_step_tells_what_counted_what_did_not_and_why(writer: Writer) -> None:
+    other = Update(ORDER._replace(client=4, sequence=18), version=7, examples=2, sequence=10)
+    step = Step(used=(UPDATE,), dropped=(other,), notes={"lambda": 0.5}, weights=(1 / 3,))
+    Recorder(writer).event(Decided(20.0, 8, step), rejected=[other._replace(order=ORDER._replace(sequence=19))])
+    assert told(writer) == [
+        {
+            "event": "step",
+            "time": 20.0,
+            "version": 8,
+            "used": {"client": [3], "staleness": [2], "examples": [40], "order": [17], "weight": [0.333333]},
+            "dropped": {"client": [4], "staleness": [2], "examples": [2], "order": [18]},
+            "rejected": [19],
+            "notes": {"lambda": 0.5},
+        }
+    ]
+
+
+def test_an_evaluation_tells_the_accuracy_of_each_class_and_the_end_the_last_confusion(writer: Writer) -> None:
+    recorder = Recorder(writer)
+    confusion = np.array([[3, 1, 0], [0, 0, 0], [0, 2, 2]])
+    recorder.evaluated(5.0, 2, Score(0.625, float("nan"), confusion))
+    recorder.end(6.0, "horizon")
+    first, last = told(writer)
+    assert first == {
+        "event": "eval",
+        "time": 5.0,
+        "version": 2,
+        "accuracy": 0.625,
+        "loss": None,
+        "per_class": [0.75, None, 0.5],
+    }
+    assert last["confusion"] == confusion.tolist()
+
+
+def test_a_checkpoint_knows_where_the_record_stood(writer: Writer) -> None:
+    recorder = Recorder(writer, elapsed=100.0)
+    recorder.event(Dispatched(10.0, ORDER))
+    recorder.checkpoint(Checkpoint(1, np.zeros(2, np.float32), {}, {}, {}, {}))
+    found, _ = load_checkpoint(writer.folder)
+    assert found is not None
+    lines = (writer.folder / "events.jsonl").read_bytes()[: found.offset].splitlines()
+    assert [json.loads(line)["event"] for line in lines] == ["dispatch"]
+    assert found.wall >= 100.0
+    assert told(writer)[-1] == {"event": "checkpoint", "version": 1, "file": "00000001.safetensors"}
+
+
+def test_progress_carries_the_last_known_accuracy(writer: Writer) -> None:
+    seen: list[Progress] = []
+    recorder = Recorder(writer, on_progress=seen.append)
+    recorder.progress(1.0, 0, 0)
+    recorder.evaluated(1.0, 0, Score(0.5, 1.0, np.eye(2, dtype=np.int64)))
+    recorder.progress(2.0, 1, 4)
+    assert [(state.time, state.version, state.trained, state.accuracy) for state in seen] == [
+        (1.0, 0, 0, None),
+        (2.0, 1, 4, 0.5),
+    ]
