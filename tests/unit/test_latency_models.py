@@ -90,6 +90,12 @@ def test_a_trace_is_replayed_by_the_last_row_that_has_started(tmp_path: Path) ->
     assert found == [5, 5, 7, 7, 11, 11]
 
 
+def test_a_changed_trace_is_read_again_by_a_new_run(tmp_path: Path) -> None:
+    for duration in (5, 6):
+        path = trace(tmp_path, f"client,start,duration\n3,0,{duration}\n")
+        assert Trace(path).duration(CLIENT, 0.0, ROOT) == duration
+
+
 def test_a_repeated_trace_goes_round(tmp_path: Path) -> None:
     latency = Trace(trace(tmp_path, "client,start,duration\n3,10,5\n3,50,7\n"), period=100)
     assert [latency.duration(CLIENT, time, ROOT) for time in (5, 10, 60, 105, 110, 160)] == [7, 5, 7, 7, 5, 7]

@@ -93,6 +93,12 @@ def test_the_flat_vector_carries_batch_normalisation() -> None:
     assert torch.equal(flat.vector[:trainable], before[:trainable])
 
 
+def test_batch_normalisation_can_train_on_a_single_sample() -> None:
+    model = BatchNormCnn(shape=(1, 4, 4), classes=3)
+    model.train()
+    assert model(torch.randn(1, 1, 4, 4)).isfinite().all()
+
+
 @pytest.mark.parametrize(
     ("build", "shape", "complaint"),
     [
@@ -100,6 +106,7 @@ def test_the_flat_vector_carries_batch_normalisation() -> None:
         (LeNet5, (64,), "'lenet5' needs images"),
         (FlgoCnn, (1, 15, 28), "'flgo_cnn' needs images of at least 16 × 16 pixels"),
         (BatchNormCnn, (64,), "'batchnorm_cnn' needs images"),
+        (BatchNormCnn, (1, 3, 9), "'batchnorm_cnn' needs images of at least 4 × 4 pixels"),
     ],
 )
 def test_samples_that_do_not_fit_are_refused(build: type[nn.Module], shape: tuple[int, ...], complaint: str) -> None:

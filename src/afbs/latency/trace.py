@@ -7,7 +7,7 @@ import math
 from bisect import bisect_right
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Literal, final
 
@@ -16,6 +16,8 @@ from annotated_types import Ge
 from afbs.interfaces import Availability, Latency
 from afbs.seeds import Key
 from afbs.types import ClientId, ClientInfo, UserError
+
+_Rows = Mapping[ClientId, tuple[list[float], list[float]]]
 
 
 @final
@@ -34,10 +36,14 @@ class Trace(Latency):
     per = "job"
 
     def duration(self, client: ClientInfo, start: float, key: Key) -> float:
-        starts, durations = _of(_read(self.path, "duration"), client.id, self.share, "latency", self.path)
+        starts, durations = _of(self._rows, client.id, self.share, "latency", self.path)
         place = bisect_right(starts, start % self.period if self.period else start) - 1
         # Before the first row of a repeated file the last of the round before still holds.
         return durations[place if place >= 0 or self.period else 0]
+
+    @cached_property
+    def _rows(self) -> _Rows:
+        return _read(self.path, "duration")
 
 
 @final
@@ -69,14 +75,15 @@ class TraceAvailability(Availability):
         end = round_start + ends[place] if place >= 0 else start
         return max(start, end) if finish > end else None
 
+    @cached_property
+    def _rows(self) -> _Rows:
+        return _read(self.path, "end")
+
     def _presences(self, client: ClientInfo) -> tuple[list[float], list[float]]:
-        return _of(_read(self.path, "end"), client.id, self.share, "availability", self.path)
+        return _of(self._rows, client.id, self.share, "availability", self.path)
 
     def _round(self, time: float) -> tuple[float, float]:
         return (time - time % self.period, time % self.period) if self.period else (0.0, time)
-
-
-_Rows = Mapping[ClientId, tuple[list[float], list[float]]]
 
 
 def _of(rows: _Rows, client: ClientId, share: bool, part: str, path: str) -> tuple[list[float], list[float]]:
@@ -91,7 +98,6 @@ def _of(rows: _Rows, client: ClientId, share: bool, part: str, path: str) -> tup
     )
 
 
-@lru_cache(maxsize=8)
 def _read(path: str, value: Literal["duration", "end"]) -> _Rows:
     """For each client its starts, in order, and what belongs to each."""
     try:

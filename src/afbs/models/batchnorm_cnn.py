@@ -16,8 +16,10 @@ class BatchNormCnn(nn.Module):
 
     def __init__(self, shape: tuple[int, ...], classes: int, width: Annotated[int, Ge(1)] = 16) -> None:
         super().__init__()
-        if len(shape) != 3 or min(shape[1:]) < 2:
-            raise UserError(f"`model.name` = 'batchnorm_cnn' needs images, got samples of {shape}.")
+        if len(shape) != 3 or min(shape[1:]) < 4:
+            raise UserError(
+                f"`model.name` = 'batchnorm_cnn' needs images of at least 4 × 4 pixels, got samples of {shape}."
+            )
         self.layers = nn.Sequential(
             nn.Conv2d(shape[0], width, 3, padding=1, bias=False),
             nn.BatchNorm2d(width),
