@@ -11,6 +11,7 @@ It depends on the multiplier σ/Δ alone. Repeating the release r times with the
 from __future__ import annotations
 
 import math
+from functools import cache
 
 
 def gaussian_delta(epsilon: float, multiplier: float) -> float:
@@ -22,6 +23,7 @@ def gaussian_delta(epsilon: float, multiplier: float) -> float:
     return math.exp(upper) * -math.expm1(min(0.0, lower - upper))
 
 
+@cache
 def noise_multiplier(epsilon: float, delta: float) -> float:
     """The smallest multiplier that keeps (ε, δ). The root is rounded up, so the promise holds in floating point too."""
     from scipy.optimize import brentq

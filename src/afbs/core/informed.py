@@ -89,11 +89,14 @@ def whole(start: Array, examples: int, point: Array, projection: Array, swaps: A
     short = int(examples - counts.sum())
     counts[np.argsort(counts - start * examples)[:short]] += 1
     missing = point * examples - projection @ counts
+    lengths = (moves**2).sum(axis=1)
     for _ in range(SWAPS):
-        left = ((missing - moves) ** 2).sum(axis=1)
-        left[(counts + swaps < 0).any(axis=1)] = np.inf
+        left = lengths - 2 * (moves @ missing)  # how much longer what is missing gets by each swap, squared
         best = int(left.argmin())
-        if left[best] >= missing @ missing:
+        while left[best] < 0 and (counts + swaps[best] < 0).any():
+            left[best] = np.inf
+            best = int(left.argmin())
+        if left[best] >= 0:
             break
         counts, missing = counts + swaps[best], missing - moves[best]
     return counts
