@@ -115,7 +115,7 @@ def test_states_are_running_ended_interrupted_and_silent(tmp_path: Path) -> None
     killed = write_run(tmp_path / "killed", horizon=20_000, ended=False)
     os.utime(killed / "events.jsonl", (1e9, 1e9))
     folders = (running, ended, stopped, killed)
-    assert [glimpse(folder)["state"] for folder in folders] == ["running", "ended", "interrupted", "silent"]
+    assert [glimpse(folder).line()["state"] for folder in folders] == ["running", "ended", "interrupted", "silent"]
     for folder, state in zip(folders, ["running", "ended", "interrupted", "silent"], strict=True):
         follower = Follower(folder)
         follower.poll()
@@ -125,7 +125,10 @@ def test_states_are_running_ended_interrupted_and_silent(tmp_path: Path) -> None
 def test_a_glimpse_reads_the_end_of_a_long_record_only(tmp_path: Path) -> None:
     folder = write_small(tmp_path / "run", [0.1 + i / 1e5 for i in range(5000)], ended=False)
     seen = glimpse(folder, most=2000)
-    assert seen["accuracy"] == 0.1 + 4999 / 1e5
+    assert seen.line()["accuracy"] == 0.1 + 4999 / 1e5
+    assert glimpse(folder, seen) is seen
+    append(folder, {"event": "eval", "time": 9e9, "version": 5000, "accuracy": 0.9})
+    assert glimpse(folder, seen).line()["accuracy"] == 0.9
 
 
 def test_many_evaluations_are_thinned_before_they_are_sent(tmp_path: Path) -> None:

@@ -93,6 +93,14 @@ def test_selection_and_step_size_are_told_from_the_steps(tmp_path: Path) -> None
     assert "AFBS moved the model 2.0 times as far, so step size is part of its result" in why
 
 
+def test_a_larger_server_rate_counts_as_a_larger_step(tmp_path: Path) -> None:
+    step = {"version": 1, "time": 5.0, "used": columns((1, 0, 90), weights=[0.5]), "dropped": {}}
+    fast = {"algorithm": {"name": "fedbuff", "server_lr": 3.0}}
+    write_small(tmp_path / "a", [0.8], steps=[step], algorithm="fedbuff", config=fast)
+    write_small(tmp_path / "b", [0.7], steps=[step])
+    assert any("moved the model 3.0 times as far" in sentence for sentence in said(tmp_path).why)
+
+
 def test_clients_that_never_count_are_the_price(tmp_path: Path) -> None:
     step = {"version": 1, "time": 5.0, "used": columns((1, 0, 90), weights=[1.0]), "dropped": columns((2, 4, 10))}
     about = {"clients": {"id": [1, 2, 3], "examples": [90, 10, 5], "cluster": [0, 0, 0], "latency": None}}

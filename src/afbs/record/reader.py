@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import math
+import os
 import tomllib
 from array import array
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -171,6 +172,9 @@ class Place(NamedTuple):
     mark: bytes = b""
 
 
+START = Place()
+
+
 class Tail(NamedTuple):
     """`place` is where to go on next time. `restarted`: the file was cut back, so everything before is void."""
 
@@ -191,13 +195,23 @@ def find(folders: Iterable[str | Path]) -> list[Path]:
         folder = Path(given)
         if not folder.is_dir():
             raise UserError(f"`{folder}` is not a folder. Name a run folder, or a folder of runs.")
-        inside = [folder] if is_run(folder) else _below(folder)
+        inside = [folder] if is_run(folder) else below(folder)
         if not inside:
             raise UserError(f"`{folder}` holds no run: there is no `meta.json` in it or in the folders below.")
         found.update(dict.fromkeys(inside))
     if not found:
         raise UserError("Name at least one run folder.")
     return list(found)
+
+
+def below(folder: Path) -> list[Path]:
+    """The run folders below `folder`, by name. Links are not followed, and nothing inside of a run is searched."""
+    found = []
+    for path, folders, files in os.walk(folder):
+        if "meta.json" in files:
+            found.append(Path(path))
+            folders.clear()
+    return sorted(found)
 
 
 def read(folder: str | Path) -> Run:
@@ -246,7 +260,7 @@ def events(folder: str | Path) -> Iterator[Event]:
     return _lines(Path(folder) / "events.jsonl", Log())
 
 
-def tail(folder: str | Path, place: Place = Place(), most: int = 1 << 22) -> Tail:
+def tail(folder: str | Path, place: Place = START, most: int = 1 << 22) -> Tail:
     """What was appended since `place`, at most about `most` bytes of it; an unfinished line waits for next time."""
     path = Path(folder) / "events.jsonl"
     try:
@@ -394,10 +408,6 @@ class Log:
             finish=np.array([end[0] for end in ends], np.float64),
             lost=np.array([end[1] for end in ends], np.bool_),
         )
-
-
-def _below(folder: Path) -> list[Path]:
-    return sorted(path.parent for path in folder.rglob("meta.json") if not path.parent.is_symlink())
 
 
 def _lines(path: Path, log: Log) -> Iterator[Event]:

@@ -245,28 +245,42 @@ def explained(
     return {"best": sorted(best.values()), "why": why}
 
 
-def glimpse(folder: Path, most: int = 1 << 17) -> dict[str, Any]:
-    """How a run stands, from its small files and the last bytes of its record."""
-    meta = reader.read_meta(folder)
+class Glimpse(NamedTuple):
+    """How a run stands, from its small files and the last bytes of its record, as it was at `stamp`."""
+
+    folder: Path
+    stamp: object
+    about: Mapping[str, Any]
+    end: Mapping[str, Any] | None
+
+    def line(self) -> dict[str, Any]:
+        """For the list of runs. Time passes, so the state may change though nothing was written."""
+        return {**self.about, "state": state_of(self.folder, self.end), "age": round(age(self.folder))}
+
+
+def glimpse(folder: Path, before: Glimpse | None = None, most: int = 1 << 17) -> Glimpse:
+    """`before` is good enough as long as nothing was written since."""
     path = folder / "events.jsonl"
-    size = path.stat().st_size if path.exists() else 0
-    last = reader.tail(folder, reader.Place(max(0, size - most))).events
+    status = path.stat() if path.exists() else None
+    stamp = (status and (status.st_size, status.st_mtime_ns), (folder / "result.json").exists())
+    if before is not None and before.stamp == stamp:
+        return before
+    meta = reader.read_meta(folder)
+    last = reader.tail(folder, reader.Place(max(0, status.st_size - most) if status else 0)).events
     times = [event["time"] for event in last if isinstance(event.get("time"), int | float)]
     accuracies = [event.get("accuracy") for event in last if event["event"] == "eval"]
     ends = [event for event in last if event["event"] in ("end", "resume")]
-    end = ends[-1] if ends and ends[-1]["event"] == "end" else None
     result = reader.read_result(folder) or {}
     horizon = meta.get("horizon")
-    return {
+    about = {
         "name": str(meta.get("name") or folder.name)[:120],
         "algorithm": str(meta.get("algorithm") or "unknown")[:60],
         "seed": meta.get("seed"),
         "created": str(meta.get("created") or "")[:40],
-        "state": state_of(folder, end),
         "progress": min(1.0, max(times) / horizon) if times and horizon else None,
         "accuracy": accuracies[-1] if accuracies else result.get("final_accuracy"),
-        "age": round(age(folder)),
     }
+    return Glimpse(folder, stamp, about, ends[-1] if ends and ends[-1]["event"] == "end" else None)
 
 
 def state_of(folder: Path, end: Mapping[str, Any] | None) -> str:

@@ -16,7 +16,8 @@ from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any
 
-from afbs.report.follow import Cursor, Follower, glimpse
+from afbs.record import reader
+from afbs.report.follow import Cursor, Follower, Glimpse, glimpse
 from afbs.report.palette import CLUSTERS, looks
 from afbs.report.payload import plain
 from afbs.types import UserError
@@ -47,12 +48,12 @@ class Runs:
     def __init__(self, root: Path):
         self.root = root.resolve()
         self._followers: dict[str, Follower] = {}
+        self._glimpses: dict[str, Glimpse] = {}
 
     def names(self) -> list[str]:
         """Newest first. A folder or a file that leads out of the runs folder is not there."""
         found = []
-        for meta in self.root.rglob("meta.json"):
-            folder = meta.parent
+        for folder in reader.below(self.root):
             if all(self._inside(folder / name) for name in ("meta.json", "events.jsonl", "config.toml", "result.json")):
                 found.append((folder.stat().st_mtime, folder.relative_to(self.root).as_posix()))
         return [name for _, name in sorted(found, reverse=True)[:_MOST_RUNS]]
@@ -73,7 +74,8 @@ class Runs:
         lines = []
         for name in self.names():
             try:
-                lines.append({"id": name, **glimpse(self.root / name)})
+                self._glimpses[name] = glimpse(self.root / name, self._glimpses.get(name))
+                lines.append({"id": name, **self._glimpses[name].line()})
             except (UserError, OSError) as error:
                 lines.append({"id": name, "name": name, "state": "unreadable", "remark": str(error)[:200]})
         return lines

@@ -8,7 +8,7 @@ set and of the evaluations that were averaged.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -19,9 +19,9 @@ from afbs.report.arms import Arm, Spread, settings_of
 from afbs.report.digest import Digest
 from afbs.report.words import count, duration, listing, percent, plural, points
 
-_MIXING = ("fedasync", "fedfa")
-"""Their weights mix models and do not add updates: they say nothing about how far the model is moved."""
-_WAITING = ("fedavg", "feddyn")
+_ADDING = ("afbs", "fedbuff", "fedavg")
+"""Those whose step is the weighted sum of its updates. Others mix models or add corrections: their weights do not say
+how far the model is moved."""
 
 
 @dataclass(frozen=True)
@@ -179,22 +179,28 @@ def _speed(arms: Sequence[Arm]) -> str:
 
 def _movement(first: Arm, rivals: Sequence[Arm]) -> str:
     """How far the model was moved: the steps and their total weight. Only of algorithms that add weighted updates."""
-    rival = next((arm for arm in rivals if arm.algorithm not in _MIXING and arm.mean("scale_sum") > 0), None)
-    if rival is None or first.algorithm in _MIXING or not first.mean("scale_sum") > 0:
+    rival = next((arm for arm in rivals if arm.algorithm in _ADDING and arm.mean("scale_sum") > 0), None)
+    if rival is None or first.algorithm not in _ADDING or not first.mean("scale_sum") > 0:
         return ""
     said = []
     for arm in (first, rival):
-        steps, weight = count(arm.mean("steps")), arm.mean("scale_mean")
+        steps, weight = count(arm.mean("steps")), arm.mean("scale_mean") * _server_lr(arm)
         said.append(f"{arm.label} took {steps} steps of total weight {weight:.2f}")
     text = f"{said[0]}, {said[1]}"
-    ratio = first.mean("scale_sum") / rival.mean("scale_sum")
-    if rival.algorithm in _WAITING and first.mean("steps") > 2 * rival.mean("steps"):
+    ratio = first.mean("scale_sum") * _server_lr(first) / (rival.mean("scale_sum") * _server_lr(rival))
+    if rival.algorithm == "fedavg" and first.mean("steps") > 2 * rival.mean("steps"):
         text += f": {rival.label} waits for the slowest of its clients"
     elif ratio > 1.15:
         text += f": {first.label} moved the model {ratio:.1f} times as far, so step size is part of its result"
     elif ratio < 0.87:
         text += f": {first.label} moved the model less, so step size does not explain its result"
     return text + "."
+
+
+def _server_lr(arm: Arm) -> float:
+    settings = arm.runs[0].config.get("algorithm")
+    rate = settings.get("server_lr", 1.0) if isinstance(settings, Mapping) else 1.0
+    return float(rate) if isinstance(rate, int | float) and rate > 0 else 1.0
 
 
 def _selection(arm: Arm) -> str:
