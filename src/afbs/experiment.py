@@ -28,7 +28,7 @@ from afbs.clients.workload import Workload
 from afbs.config import Config, load
 from afbs.engine.plan import plan, stop_when_lr_below
 from afbs.engine.run import Run
-from afbs.interfaces import Executor
+from afbs.interfaces import Algorithm, Executor
 from afbs.record.checkpoint import Checkpoint, load_checkpoint
 from afbs.record.recorder import Progress, Recorder
 from afbs.record.result import Result
@@ -115,6 +115,7 @@ def run(
     folder: str | Path | None = None,
     runs: str | Path = "runs",
     on_progress: Callable[[Progress], None] | None = None,
+    on_note: Callable[[str], None] | None = None,
     **overrides: Any,
 ) -> Result:
     """Run a configuration and write its folder, `runs/<time>-<name>-<id>` unless `folder` says otherwise.
@@ -127,7 +128,7 @@ def run(
     path = Path(folder) if folder else Path(runs) / _folder_name(config.name)
     create_folder(path, tomli_w.dumps(_toml(config.tables)))
     try:
-        return _execute(config, population, path, None, on_progress)
+        return _execute(config, population, path, None, on_progress, on_note)
     except UserError:
         discard_unless_run(path)
         raise
@@ -137,7 +138,7 @@ def resume(
     folder: str | Path,
     *,
     on_progress: Callable[[Progress], None] | None = None,
-    on_complaint: Callable[[str], None] | None = None,
+    on_note: Callable[[str], None] | None = None,
     **overrides: Any,
 ) -> Result:
     """Continue a run that was interrupted or killed. It ends in the same model, bit for bit, as if it had not been.
@@ -150,9 +151,9 @@ def resume(
     config = load(path / "config.toml", overrides)
     checkpoint, complaints = load_checkpoint(path)
     for complaint in complaints:
-        if on_complaint:
-            on_complaint(complaint)
-    return _execute(config, populate(config), path, checkpoint, on_progress)
+        if on_note:
+            on_note(complaint)
+    return _execute(config, populate(config), path, checkpoint, on_progress, on_note)
 
 
 def is_done(folder: Path) -> bool:
@@ -181,6 +182,7 @@ def _execute(
     folder: Path,
     checkpoint: Checkpoint | None,
     on_progress: Callable[[Progress], None] | None,
+    on_note: Callable[[str], None] | None,
 ) -> Result:
     algorithm = config.algorithm
     if algorithm.looks:
@@ -213,7 +215,9 @@ def _execute(
                 evaluation_parts=workload.evaluation_parts,
                 checkpoint_seconds=config.run.checkpoint_seconds,
             )
-            _check_memory(algorithm.memory_bytes(len(engine.params), len(population.clients)))
+            needed = _server_memory(algorithm, len(engine.params), len(population.clients))
+            if needed and on_note:
+                on_note(f"The server keeps up to {needed / 1e6:,.0f} MB of vectors for this algorithm.")
             if checkpoint is None:
                 writer.document("meta.json", _meta(config, population, len(engine.params)))
             else:
@@ -362,14 +366,16 @@ def _check_labels(split: str, samples: NDArray[Any], labels: NDArray[np.int64], 
         )
 
 
-def _check_memory(needed: int) -> None:
-    """Refuses what would not fit, before anything is trained."""
+def _server_memory(algorithm: Algorithm[Any], parameters: int, clients: int) -> int:
+    """Bytes that are kept between steps, the clients' states included. Refuses what would not fit."""
+    needed = algorithm.memory_bytes(parameters, clients) + 4 * parameters * clients * algorithm.local.stateful
     available = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     if needed > available:
         raise UserError(
             f"`algorithm`: its server keeps {needed / 1e9:.1f} GB of vectors, and this machine has "
             f"{available / 1e9:.1f} GB. Fewer clients or a smaller model would do."
         )
+    return needed
 
 
 def _folder_name(name: str) -> str:

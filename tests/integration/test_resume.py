@@ -125,7 +125,7 @@ def test_a_damaged_checkpoint_is_passed_over_for_the_one_before(
     content[-3] ^= 1
     newest.write_bytes(content)
     complaints: list[str] = []
-    result = afbs.resume(folder, on_complaint=complaints.append)
+    result = afbs.resume(folder, on_note=complaints.append)
     assert len(complaints) == 1
     assert newest.name in complaints[0]
     assert digest(result) == digest(reference["afbs"])

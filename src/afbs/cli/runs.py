@@ -56,7 +56,9 @@ def run(
     from afbs.config import load
 
     config = load(file, _settings(settings))
-    result = _observed(config, lambda observe: experiment.run(config, folder=folder, runs=runs, on_progress=observe))
+    result = _observed(
+        config, lambda observe: experiment.run(config, folder=folder, runs=runs, on_progress=observe, on_note=_note)
+    )
     _print_table([result])
     console.print(f"Folder: {escape(str(result.folder))}", highlight=False, soft_wrap=True)
 
@@ -78,7 +80,10 @@ def compare(
     results = []
     for config in _configs(files, _settings(settings), algorithms, seeds):
         results.append(
-            _observed(config, lambda observe, c=config: experiment.run(c, runs=runs, on_progress=observe))  # type: ignore[misc]
+            _observed(
+                config,
+                lambda observe, c=config: experiment.run(c, runs=runs, on_progress=observe, on_note=_note),  # type: ignore[misc]
+            )
         )
     _print_table(results)
     if report:
@@ -103,9 +108,7 @@ def resume(
         console.print("This run has ended; there is nothing left to do.")
         return
     config = load(folder / "config.toml")
-    result = _observed(
-        config, lambda observe: experiment.resume(folder, on_progress=observe, on_complaint=console.print)
-    )
+    result = _observed(config, lambda observe: experiment.resume(folder, on_progress=observe, on_note=_note))
     _print_table([result])
 
 
@@ -162,6 +165,10 @@ def _observed(config: Config, start: Callable[[Callable[[Progress], None]], Resu
         text = "\n".join(str(error).splitlines()[-_LAST_LINES:])
         Console(stderr=True, soft_wrap=True).print(f"[bold red]The run failed:[/] {escape(text)}", highlight=False)
         sys.exit(1)
+
+
+def _note(text: str) -> None:
+    console.print(escape(text), highlight=False, soft_wrap=True)
 
 
 def _configs(files: Sequence[Path], overrides: dict[str, Any], algorithms: str, seeds: str) -> list[Config]:

@@ -31,15 +31,61 @@ class FlatModel:
         self.trainable = self.vector[: sum(parameter.numel() for parameter in parameters)]
         self.gradient = torch.zeros_like(self.trainable)
         self._counters = [(buffer, buffer.clone()) for buffer in module.buffers() if not buffer.is_floating_point()]
+        by_rows = _sparse_parameters(module)
+        self._by_rows: list[tuple[nn.Parameter, Tensor]] = []
+        dense: list[tuple[int, int]] = []
         place = 0
         for tensor in [*parameters, *buffers]:
-            tensor.data = self.vector[place : place + tensor.numel()].view(tensor.shape)
-            if tensor.requires_grad and place < len(self.trainable):
-                tensor.grad = self.gradient[place : place + tensor.numel()].view(tensor.shape)
-            place += tensor.numel()
+            end = place + tensor.numel()
+            tensor.data = self.vector[place:end].view(tensor.shape)
+            if isinstance(tensor, nn.Parameter):
+                view = self.gradient[place:end].view(tensor.shape)
+                if id(tensor) in by_rows:
+                    self._by_rows.append((tensor, view))
+                else:
+                    dense = (
+                        [*dense[:-1], (dense[-1][0], end)]
+                        if dense and dense[-1][1] == place
+                        else [*dense, (place, end)]
+                    )
+                    tensor.grad = view if tensor.requires_grad else None
+            place = end
+        self._dense = [(self.trainable[first:end], self.gradient[first:end]) for first, end in dense]
+
+    def backward(self, loss: Tensor) -> None:
+        """Leaves the gradient of `loss` where `descend` finds it."""
+        for parameter, _ in self._by_rows:
+            parameter.grad = None
+        for _, gradient in self._dense:
+            gradient.zero_()
+        loss.backward()  # type: ignore[no-untyped-call]
+
+    def descend(self, lr: float, term: Tensor | None = None) -> None:
+        """One step of SGD along the gradient plus `term`. Rows of an embedding that no sample used are not touched."""
+        if term is None:
+            for params, gradient in self._dense:
+                params.add_(gradient, alpha=-lr)
+            for parameter, _ in self._by_rows:
+                _add_rows(parameter.data, parameter.grad, -lr)
+            return
+        for parameter, view in self._by_rows:
+            view.zero_()
+            _add_rows(view, parameter.grad, 1.0)
+        self.trainable.add_(self.gradient.add_(term), alpha=-lr)
 
     def load(self, vector: Tensor) -> None:
         """Become this model."""
         self.vector.copy_(vector)
         for buffer, initial in self._counters:
             buffer.copy_(initial)
+
+
+def _sparse_parameters(module: nn.Module) -> set[int]:
+    """The tables of embeddings that were made with `sparse=True`: a step touches few of their rows."""
+    tables = [part for part in module.modules() if isinstance(part, nn.Embedding | nn.EmbeddingBag) and part.sparse]
+    return {id(table.weight) for table in tables if table.weight.requires_grad}
+
+
+def _add_rows(table: Tensor, gradient: Tensor | None, factor: float) -> None:
+    if gradient is not None:
+        table.index_add_(0, gradient._indices()[0], gradient._values(), alpha=factor)

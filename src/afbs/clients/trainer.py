@@ -13,7 +13,6 @@ from afbs.clients.build import build
 from afbs.clients.flatten import FlatModel
 from afbs.clients.samples import Samples
 from afbs.clients.workload import Workload
-from afbs.interfaces import Plain
 from afbs.seeds import Key
 from afbs.types import Evaluated, Job, Trained, Vector
 
@@ -56,21 +55,15 @@ class Trainer:
         memory = None if state is None else torch.from_numpy(state).to(device)[: len(model.trainable)]
         model.load(start)
         model.module.train()
-        params, gradient, anchor = model.trainable, model.gradient, start[: len(model.trainable)]
-        plain = isinstance(rule, Plain)
+        params, anchor = model.trainable, start[: len(model.trainable)]
         steps = 0
         for _ in range(training.epochs):
             order = torch.from_numpy(rng.permutation(len(labels))).to(device)
             shuffled = torch.split(samples[order], training.batch_size)
             targets = torch.split(labels[order], training.batch_size)
             for x, y in zip(shuffled, targets, strict=True):
-                gradient.zero_()
-                cross_entropy(model.module(x), y).backward()  # type: ignore[no-untyped-call]
-                if not plain:
-                    term = rule.gradient(params, anchor, memory)
-                    if term is not None:
-                        gradient.add_(term)
-                params.add_(gradient, alpha=-job.lr)
+                model.backward(cross_entropy(model.module(x), y))
+                model.descend(job.lr, rule.gradient(params, anchor, memory))
                 steps += 1
         end = model.vector.cpu().numpy()
         if self._work.ships == "delta":
