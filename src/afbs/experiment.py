@@ -187,6 +187,8 @@ def _execute(
     algorithm = config.algorithm
     if algorithm.looks:
         checkpoint = None
+    if algorithm.looks and algorithm.local.stateful:
+        raise UserError("`algorithm`: it cannot look into updates and have clients that remember at the same time.")
     if algorithm.local.stateful and not algorithm.holds:
         raise UserError(
             "`algorithm`: clients that remember must wait for their step (`holds`), or their order is lost."

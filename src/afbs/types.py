@@ -73,7 +73,7 @@ class Update(NamedTuple):
     def delta(self) -> Vector:
         """The update itself, start minus end. Asking makes it exist: the plan stops here until it has been trained."""
         if self.content is None:
-            raise UserError("An algorithm that asks for an update's content must say so: set `looks = True` in its class.")
+            raise UserError("An algorithm that asks for an update's content must say so: `looks = True` in its class.")
         return self.content(self.order)
 
 

@@ -50,7 +50,6 @@ class Trainer:
         rng = key.generator()
         torch.manual_seed(key.integer())
         samples, labels = self._samples.client(job.client)
-        samples, labels = samples.to(device), labels.to(device)
         start = torch.from_numpy(base).to(device)
         memory = None if state is None else torch.from_numpy(state).to(device)[: len(model.trainable)]
         model.load(start)
@@ -88,7 +87,7 @@ class Trainer:
         batches = zip(torch.split(samples, _EVALUATION_BATCH), torch.split(labels, _EVALUATION_BATCH), strict=True)
         with torch.inference_mode():
             for x, y in batches:
-                scores = self._model.module(x.to(self._work.device)).cpu()
+                scores = self._model.module(x).cpu()
                 loss += float(cross_entropy(scores, y, reduction="sum"))
                 # A model that has diverged predicts class 0: argmax of NaN is not a class.
                 guess = scores.nan_to_num().argmax(1).clamp_(max=classes - 1)

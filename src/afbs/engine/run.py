@@ -247,7 +247,7 @@ class Run:
         return round(self.counts.idle / self.counts.watched, 4) if self.counts.watched else 0.0
 
     def content(self, order: Order) -> Vector:
-        """One update's vector, now: for algorithms that look before they decide. The plan waits for it."""
+        """One update (start minus end), now: for algorithms that look before they decide. The plan waits for it."""
         if order.sequence not in self._contents:
             while self.version < order.version:
                 self._hand_out()
@@ -263,7 +263,11 @@ class Run:
             assert lone.rows is not None
             self._contents[order.sequence] = lone.rows[0].copy()
             self._executor.release(lone.first)
-        return self._contents[order.sequence]
+        vector = self._contents[order.sequence]
+        if self._algorithm.ships == "delta":
+            return vector
+        delta: Vector = self._executor.read(self._slots[order.version]) - vector
+        return delta
 
     # 1. read the plan
 
