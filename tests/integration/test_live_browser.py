@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -37,12 +38,14 @@ def browser() -> Iterator[Any]:
 
 @pytest.fixture(scope="module")
 def stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
-    """An AFBS run that stands in the middle, an ended FedBuff run, and a run that nobody can read."""
+    """An AFBS run that stands in the middle, an ended FedBuff run, a killed CA2FL run, and one that nobody can read."""
     root = tmp_path_factory.mktemp("live")
     (root / "strange").mkdir()
     (root / "strange" / "meta.json").write_text('{"schema": 99}')
     shared: dict[str, Any] = {"clients": 120, "in_flight": 24, "horizon": 400_000.0}
     write_run(root / "old", "fedbuff", name="yesterday <b>", **shared)
+    killed = write_run(root / "killed", "ca2fl", name="died at night", ended=False, **shared)
+    os.utime(killed / "events.jsonl", (1e9, 1e9))
     folder = write_run(root / "new", "afbs", name="today", **shared)
     lines = (folder / "events.jsonl").read_text().splitlines(keepends=True)
     steps = [i for i, line in enumerate(lines) if '"event": "step"' in line]
@@ -81,7 +84,7 @@ def seen(tab: Any, name: str) -> str:
 def test_it_opens_with_the_run_that_is_going(desk: Any) -> None:
     assert desk.locator("h1").inner_text() == "today · seed 1"
     assert desk.locator("#state").inner_text() == "running"
-    assert desk.locator("#list li").count() == 3
+    assert desk.locator("#list li").count() == 4
     assert "schema 99" in desk.locator("#list button[disabled]").get_attribute("title")
     assert "about" in desk.locator("#facts").inner_text()
 
@@ -147,6 +150,13 @@ def test_runs_can_be_overlaid_found_and_told_apart(desk: Any) -> None:
     desk.locator("#arms button", has_text="yesterday").click()
     desk.wait_for_function("() => document.getElementById('state').textContent.startsWith('ended')")
     assert "all of them count" in desk.locator("#flush-reading").inner_text()
+    assert faults(desk) == []
+
+
+def test_a_killed_run_shows_what_it_left(desk: Any) -> None:
+    desk.locator("#list button", has_text="died at night").click()
+    desk.wait_for_function("() => document.getElementById('state').textContent === 'silent: killed or waiting'")
+    assert seen(desk, "time left") == "none"
     assert faults(desk) == []
 
 

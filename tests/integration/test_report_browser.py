@@ -109,7 +109,7 @@ def test_an_arm_can_be_hidden_everywhere_with_the_keyboard(desk: Any) -> None:
 def test_every_control_is_reached_by_tab(desk: Any) -> None:
     desk.locator(".skip").focus()
     reached = set()
-    for _ in range(60):
+    for _ in range(80):
         desk.keyboard.press("Tab")
         reached.add(desk.evaluate("document.activeElement.id || document.activeElement.name"))
     pickers = {"buffer", "participation", "confusion", "clusters"}

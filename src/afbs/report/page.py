@@ -6,8 +6,10 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from html import escape
 
-from afbs.report.arms import Arm, settings_of
+from afbs.report.arms import Arm, Setting, settings_of
 from afbs.report.assets import plotly_js, static
+from afbs.report.digest import Digest
+from afbs.report.markup import arm_row, table
 from afbs.report.payload import payload, script_json
 from afbs.report.sections import section_html, sections
 from afbs.report.story import Verdict, verdict
@@ -104,18 +106,16 @@ def _verdict(story: Verdict) -> str:
     )
 
 
-def _summary(table: Table) -> str:
-    head = "".join(f'<th scope="col">{escape(name)}</th>' for name in table.columns)
-    rows = []
-    for i, (name, cells) in enumerate(zip(table.rows, table.cells, strict=True)):
-        marks = {1: '<strong title="best">{}</strong>', 2: '<span class="second" title="second">{}</span>', 0: "{}"}
-        shown = "".join(f"<td>{marks[cell.place].format(escape(cell.text))}</td>" for cell in cells)
-        rows.append(f'<tr data-arm="{i}"><th scope="row"><span class="key"></span>{escape(name)}</th>{shown}</tr>')
+def _summary(numbers: Table) -> str:
+    marks = {1: '<strong title="best">{}</strong>', 2: '<span class="second" title="second">{}</span>', 0: "{}"}
+    rows = [
+        arm_row(i, name, [marks[cell.place].format(escape(cell.text)) for cell in cells])
+        for i, (name, cells) in enumerate(zip(numbers.rows, numbers.cells, strict=True))
+    ]
     return (
         '<section id="summary"><h2>At a glance</h2><p class="reading">The best value of a column is bold, the second '
         "underlined; accuracies in percent, with mean ± standard deviation where there are several seeds.</p>"
-        f'<div class="wide"><table><thead><tr><th scope="col">Arm</th>{head}</tr></thead><tbody>{"".join(rows)}'
-        "</tbody></table></div></section>"
+        f"{table(['Arm', *numbers.columns], rows)}</section>"
     )
 
 
@@ -127,55 +127,47 @@ def _legend() -> str:
 
 
 def _configuration(arms: Sequence[Arm]) -> str:
-    table = settings_of(arms)
-    head = "".join(f'<th scope="col">{escape(arm.label)}</th>' for arm in arms)
-
-    def row(path: str, values: Sequence[str], differs: bool) -> str:
-        cells = "".join(f"<td>{escape(value)}</td>" for value in values)
-        mark = '<span class="differs" title="differs between the arms">≠</span> ' if differs else ""
-        return f'<tr{" class=differs-row" if differs else ""}><th scope="row">{mark}{escape(path)}</th>{cells}</tr>'
-
-    def shown(rows: Sequence[str]) -> str:
-        return (
-            f'<div class="wide"><table class="config"><thead><tr><th scope="col">Setting</th>{head}</tr></thead>'
-            f"<tbody>{''.join(rows)}</tbody></table></div>"
-        )
-
-    different = [row(*line) for line in table if line.differs]
-    everything = [row(*line) for line in table]
-    body = shown(different) if different else '<p class="note">Nothing but the seed differs between the runs.</p>'
+    settings = settings_of(arms)
+    head = ["Setting", *(arm.label for arm in arms)]
+    everything = table(head, [_setting(line) for line in settings], "config")
+    opening = '<section id="configuration"><h2>Configuration</h2><p class="reading">'
+    if len(arms) == 1:
+        return f"{opening}Every setting of the run, with its defaults written out.</p>{everything}</section>"
+    different = table(head, [_setting(line) for line in settings if line.differs], "config")
     return (
-        '<section id="configuration"><h2>Configuration</h2><p class="reading">Lines marked ≠ differ between the arms: '
-        "only what differs can explain a difference.</p>"
-        f"{body if len(arms) > 1 else ''}<details{'' if len(arms) > 1 else ' open'}><summary>All settings</summary>"
-        f"{shown(everything)}</details></section>"
+        f"{opening}Lines marked ≠ differ between the arms: only what differs can explain a difference.</p>{different}"
+        f"<details><summary>All settings</summary>{everything}</details></section>"
     )
+
+
+def _setting(line: Setting) -> str:
+    cells = "".join(f"<td>{escape(value)}</td>" for value in line.values)
+    mark = '<span class="differs" title="differs between the arms">≠</span> ' if line.differs else ""
+    kind = ' class="differs-row"' if line.differs else ""
+    return f'<tr{kind}><th scope="row">{mark}{escape(line.path)}</th>{cells}</tr>'
 
 
 def _provenance(arms: Sequence[Arm]) -> str:
-    rows = []
-    for arm in arms:
-        for run in arm.runs:
-            versions = run.meta.get("versions")
-            made = ", ".join(f"{k} {v}" for k, v in versions.items()) if isinstance(versions, dict) else ""
-            cells = (
-                run.folder,
-                run.state,
-                "–" if run.seed is None else str(run.seed),
-                clip(str(run.meta.get("created") or "–"), 30),
-                clip(str(run.meta.get("git") or "–"), 12),
-                clip(made, 160),
-                "; ".join(run.remarks) or "–",
-            )
-            rows.append("<tr>" + "".join(f"<td>{escape(clip(cell, 160))}</td>" for cell in cells) + "</tr>")
-    names = ("Folder", "State", "Seed", "Begun", "Commit", "Versions", "Remarks")
-    head = "".join(f'<th scope="col">{name}</th>' for name in names)
+    head = ("Folder", "State", "Seed", "Begun", "Commit", "Versions", "Remarks")
+    rows = [_origin(run) for arm in arms for run in arm.runs]
     return (
         '<section id="runs"><h2>The runs</h2><p class="reading">Each line is one run folder; a run that did not '
-        "end has a part of the story only.</p>"
-        f'<div class="wide"><table class="config"><thead><tr>{head}</tr></thead><tbody>{"".join(rows)}</tbody></table>'
-        "</div></section>"
+        f"end has a part of the story only.</p>{table(head, rows, 'config')}</section>"
     )
+
+
+def _origin(run: Digest) -> str:
+    versions = run.meta.get("versions")
+    cells = (
+        run.folder,
+        run.state,
+        "–" if run.seed is None else str(run.seed),
+        clip(str(run.meta.get("created") or "–"), 30),
+        clip(str(run.meta.get("git") or "–"), 12),
+        ", ".join(f"{name} {number}" for name, number in versions.items()) if isinstance(versions, dict) else "–",
+        "; ".join(run.remarks) or "–",
+    )
+    return "<tr>" + "".join(f"<td>{escape(clip(cell, 160))}</td>" for cell in cells) + "</tr>"
 
 
 def _footer() -> str:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from html import escape
 
 from afbs.report.arms import Arm
+from afbs.report.markup import arm_row, table
 from afbs.report.words import count, data_size, duration
 
 
@@ -52,7 +53,7 @@ def sections(arms: Sequence[Arm]) -> list[Section]:
             "whether the order holds.",
             '<p class="controls"><label class="picker"><span>Targets in %</span><input id="targets-input" type="text" '
             'inputmode="decimal" autocomplete="off" spellcheck="false"></label></p>'
-            '<div class="wide"><table id="targets-table"></table></div>'
+            '<div class="wide" tabindex="0"><table id="targets-table"></table></div>'
             + _chart("targets", "Accuracy level against the time at which each arm first reached it"),
         ),
         Section(
@@ -140,8 +141,7 @@ def _picker(name: str, options: Sequence[str], label: str) -> str:
 
 
 def _cost_table(arms: Sequence[Arm]) -> str:
-    columns = ("Jobs trained", "Jobs skipped", "Samples trained", "Uploaded", "Upload saved", "Wall time")
-    head = "".join(f'<th scope="col">{name}</th>' for name in columns)
+    head = ("Arm", "Jobs trained", "Jobs skipped", "Samples trained", "Uploaded", "Upload saved", "Wall time")
     rows = []
     for i, arm in enumerate(arms):
         values = (
@@ -152,12 +152,8 @@ def _cost_table(arms: Sequence[Arm]) -> str:
             data_size(arm.mean("upload_saved")),
             duration(arm.mean("wall")),
         )
-        cells = "".join(f"<td>{escape(value)}</td>" for value in values)
-        rows.append(f'<tr data-arm="{i}"><th scope="row"><span class="key"></span>{escape(arm.label)}</th>{cells}</tr>')
-    return (
-        f'<div class="wide"><table><thead><tr><th scope="col">Arm</th>{head}</tr></thead>'
-        f"<tbody>{''.join(rows)}</tbody></table></div>"
-    )
+        rows.append(arm_row(i, arm.label, [escape(value) for value in values]))
+    return table(head, rows)
 
 
 def section_html(section: Section) -> str:

@@ -251,10 +251,9 @@ def _caveats(arms: Sequence[Arm], moment: float | None) -> list[str]:
         named = listing([f"[{table}]" for table in tables])
         said.append(f"The runs also differ in their {named} settings, not only in the algorithm.")
     averaged = max((len(last_accuracies(run, moment)) for run in runs), default=1)
-    said.append(
-        "Best accuracy is chosen on the test set itself and therefore flatters; the verdict uses "
-        + (f"the mean of the last {averaged} evaluations." if averaged > 1 else "the last evaluation.")
-    )
+    used = f"the mean of the last {averaged} evaluations" if averaged > 1 else "the last evaluation"
+    flatters = "Best accuracy is chosen on the test set itself and therefore flatters"
+    said.append(f"{flatters}; the verdict uses {used}." if len(arms) > 1 else f"{flatters}.")
     return said
 
 
