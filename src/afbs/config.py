@@ -159,8 +159,10 @@ def _override(tables: dict[str, Any], path: str, value: Any) -> None:
     table, _, key = path.partition(".")
     if key:
         value = {key: value}
+    elif isinstance(value, str) and table in (*_PARTS, "model"):
+        value = {"name": value}
     if not isinstance(value, Mapping) or table not in TABLES:
-        tables[table] = {"name": value} if isinstance(value, str) and table in (*_PARTS, "model") else value
+        tables[table] = value
         return
     before = tables.get(table, {})
     if not isinstance(before, Mapping):

@@ -49,8 +49,9 @@ def test_single_settings_and_tables_override_and_leave_the_rest() -> None:
 
 
 def test_another_algorithm_keeps_the_settings_that_both_have() -> None:
-    config = load({"algorithm": {"name": "afbs", "buffer_size": 3, "survival": "none"}}, {"algorithm.name": "fedbuff"})
-    assert config.algorithm == FedBuff(buffer_size=3)
+    tables = {"algorithm": {"name": "afbs", "buffer_size": 3, "survival": "none"}}
+    for override in ({"algorithm.name": "fedbuff"}, {"algorithm": {"name": "fedbuff"}}, {"algorithm": "fedbuff"}):
+        assert load(tables, override).algorithm == FedBuff(buffer_size=3)
 
 
 def test_another_model_does_not_keep_the_settings_of_the_one_before() -> None:
