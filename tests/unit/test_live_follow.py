@@ -147,3 +147,15 @@ def test_rubbish_between_the_lines_is_counted_and_survived(tmp_path: Path) -> No
     follower = Follower(folder)
     follower.poll()
     assert follower.since(Cursor())[0]["now"]["unreadable"] == 3
+
+
+def test_steps_of_many_updates_are_sent_in_a_message_of_bounded_size(tmp_path: Path) -> None:
+    rows = [(client, 0, 9) for client in range(3000)]
+    step = {"used": columns(*rows, weights=[1.0] * 3000), "dropped": {}}
+    steps = [{**step, "version": version, "time": float(version)} for version in range(1, 21)]
+    follower = Follower(write_small(tmp_path / "run", [0.1], steps=steps, ended=False))
+    while follower.poll():
+        pass
+    sent = follower.since(Cursor())[0]["flushes"]
+    assert sent[-1]["version"] == 20
+    assert sum(len(flush["client"]) for flush in sent) <= 20_000

@@ -8,7 +8,7 @@ import numpy as np
 
 from afbs.record import reader
 from afbs.report.arms import arms_of
-from afbs.report.digest import digest, thin
+from afbs.report.digest import OTHERS, digest, thin
 from afbs.report.load import digests
 from afbs.report.payload import payload
 from synthetic import columns, write_small
@@ -95,3 +95,14 @@ def test_a_long_staleness_histogram_is_drawn_in_wider_bars_and_loses_nothing(tmp
     assert len(arm["kept"]) <= 400
     assert sum(arm["kept"]) == 1000
     assert arm["bar"] == 8
+
+
+def test_rare_clusters_are_drawn_together_and_none_is_left_out(tmp_path: Path) -> None:
+    """Twenty clusters of one update each: eleven have their own colour, nine share one."""
+    ids = list(range(20))
+    step = {"version": 1, "time": 1.0, "used": columns(*((i, 0, 9) for i in ids), weights=[1.0] * 20), "dropped": {}}
+    about = {"clients": {"id": ids, "examples": [9] * 20, "cluster": ids, "latency": None}}
+    flow = digest(reader.read(write_small(tmp_path / "run", [0.5], steps=[step], meta=about))).flow
+    assert flow["clusters"] == [*range(11), OTHERS]
+    assert sum(float(row[0]) for row in flow["kept"]) == 20
+    assert flow["kept"][-1][0] == 9

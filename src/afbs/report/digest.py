@@ -17,6 +17,8 @@ from numpy.typing import NDArray
 from afbs.record.reader import Floats, Ints, Run
 
 MOST_CLUSTERS = 12
+OTHERS = -1
+"""Stands for all clusters that are too rare to have a colour of their own."""
 
 
 @dataclass(frozen=True)
@@ -198,7 +200,8 @@ def _flow(run: Run, cluster_of: dict[int, int], bins: int) -> dict[str, Any]:
     if not len(steps.time):
         return {}
     clusters = np.array([cluster_of.get(int(client), 0) for client in updates.client], np.int64)
-    names = sorted(set(clusters.tolist()))[:MOST_CLUSTERS]
+    names = _frequent(clusters)
+    clusters = np.where(np.isin(clusters, names), clusters, OTHERS)
     edges = np.linspace(0.0, max(float(steps.time[-1]), 1.0), min(bins, len(steps.time)) + 1)
     bin_of_step = np.clip(np.searchsorted(edges, steps.time, "right") - 1, 0, len(edges) - 2)
     number = np.bincount(bin_of_step, minlength=len(edges) - 1)
@@ -215,6 +218,15 @@ def _flow(run: Run, cluster_of: dict[int, int], bins: int) -> dict[str, Any]:
         "kept": [per_step((clusters == name) & updates.used) for name in names],
         "dropped": [per_step((clusters == name) & ~updates.used) for name in names],
     }
+
+
+def _frequent(clusters: Ints) -> list[int]:
+    """The clusters, or the most frequent ones and `OTHERS` for the rest."""
+    names, number = np.unique(clusters, return_counts=True)
+    if len(names) <= MOST_CLUSTERS:
+        return [int(name) for name in names]
+    common = names[np.argsort(-number, kind="stable")[: MOST_CLUSTERS - 1]]
+    return [*sorted(int(name) for name in common), OTHERS]
 
 
 def _scale(run: Run, bins: int) -> dict[str, Floats]:
@@ -309,6 +321,7 @@ def _clusters(run: Run, cluster_of: dict[int, int]) -> dict[str, Any]:
     overall = shares.mean(axis=0)
     inside = np.concatenate([np.abs(shares[groups == n] - means[i]).sum(axis=1) / 2 for i, n in enumerate(names)])
     return {
+        "total": len(set(groups.tolist())),
         "names": names,
         "sizes": [int((groups == name).sum()) for name in names],
         "shares": means,

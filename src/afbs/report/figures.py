@@ -11,6 +11,7 @@ import numpy as np
 from afbs.record.reader import Floats
 from afbs.report import tables
 from afbs.report.arms import Arm, arms_of
+from afbs.report.digest import OTHERS
 from afbs.report.load import digests
 from afbs.report.page import default_targets, named_targets
 from afbs.report.palette import CLUSTERS, Look
@@ -169,7 +170,7 @@ def _buffer(arms: Sequence[Arm]) -> Any:
         for i, name in enumerate(flow["clusters"]):
             colour = CLUSTERS[i % len(CLUSTERS)].light
             kept, dropped = np.nan_to_num(flow["kept"][i]), np.nan_to_num(flow["dropped"][i])
-            axes.bar(x, kept, width, above, color=colour, label=f"cluster {name}")
+            axes.bar(x, kept, width, above, color=colour, label="others" if name == OTHERS else f"cluster {name}")
             axes.bar(x, -dropped, width, below, color="white", edgecolor=colour, hatch="////", linewidth=0.4)
             above, below = above + kept, below - dropped
         axes.axhline(0, color="black", linewidth=0.6)

@@ -18,6 +18,8 @@ from afbs.record import reader
 from afbs.report.digest import thin
 
 FLUSHES = 200
+ROWS = 20_000
+"""How many updates of the latest steps one message may hold."""
 LANES = 40
 SILENT_SECONDS = 60.0
 
@@ -84,10 +86,13 @@ class Follower:
             columns = np.array([[np.nan if value is None else value for value in row[:3]] for row in new], np.float64)
             new = [new[i] for i in thin(columns[:, 0], columns[:, 2], 1000)]
         missed = min(self._flushed - told.flushes, len(self._flushes))
+        flushes = list(self._flushes)[len(self._flushes) - missed :]
+        while len(flushes) > 1 and sum(len(flush["client"]) for flush in flushes) > ROWS:
+            flushes = flushes[(len(flushes) + 1) // 2 :]
         message = {
             "fresh": fresh,
             "evals": new,
-            "flushes": list(self._flushes)[len(self._flushes) - missed :],
+            "flushes": flushes,
             "now": self._now(),
         }
         return message, Cursor(self.generation, len(self._evals), self._flushed)

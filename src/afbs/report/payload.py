@@ -76,6 +76,7 @@ def _arm(arm: Arm, runs: list[int], cells: int) -> dict[str, Any]:
         "scale": arm.runs[0].scale,
         "weights": arm.runs[0].weights,
         "perClass": _mean_rows([run.per_class for run in arm.runs]),
+        "classes": max(len(run.per_class) for run in arm.runs),
         "confusion": _summed([run.confusion for run in arm.runs], cells),
         "cost": {
             name: arm.mean(name)

@@ -102,7 +102,7 @@
       const scale = timeAxis(flow.time[flow.time.length - 1], "virtual time");
       const x = flow.time.map((value) => value / scale.size);
       flow.clusters.forEach((name, i) => {
-        const label = flow.clusters.length > 1 ? `cluster ${name}` : "kept";
+        const label = name === -1 ? "other clusters" : flow.clusters.length > 1 ? `cluster ${name}` : "kept";
         traces.push({ type: "bar", x, y: flow.kept[i], name: label, legendgroup: label, width: (flow.width / scale.size) * 0.92, marker: { color: clusterColour(i) }, hovertemplate: `${label}: %{y:.2f} kept a step<extra></extra>` });
         traces.push({ type: "bar", x, y: flow.dropped[i].map((v) => (v === null ? null : -v)), name: `${label}, dropped`, legendgroup: label, showlegend: false, width: (flow.width / scale.size) * 0.92,
           marker: { color: fade(clusterColour(i), 0.15), line: { width: 0.5, color: clusterColour(i) }, pattern: { shape: "/", fgcolor: clusterColour(i), size: 5, solidity: 0.3 } }, customdata: flow.dropped[i], hovertemplate: `${label}: %{customdata:.2f} dropped a step<extra></extra>` });
@@ -157,13 +157,14 @@
       const dodge = (arm) => (many ? 0 : (arms.indexOf(arm) - (arms.length - 1) / 2) * Math.min(0.14, 0.6 / arms.length));
       const traces = arms.map((arm) => ({ x: arm.perClass.map((_, i) => i + dodge(arm)), y: arm.perClass.map((v) => (v === null ? null : v * 100)), customdata: arm.perClass.map((_, i) => i), name: plain(arm.label), mode: "markers", marker: { symbol: arm.marker, size: 10, color: colour(arm), line: { width: 1, color: css("--paper") } }, hovertemplate: `${plain(arm.label)}, class %{customdata}: %{y:.1f} %<extra></extra>` }));
       const worst = arms.map((arm) => { const low = Math.min(...arm.perClass.filter((v) => v !== null)); return `${arm.label} ${percent(low, 0)} (class ${arm.perClass.indexOf(low)})`; });
-      note("classes", `Weakest class: ${worst.join(", ")}.`);
+      const cut = arms.some((arm) => arm.classes > arm.perClass.length) ? ` The figure shows the first ${arms[0].perClass.length} of ${Math.max(...arms.map((arm) => arm.classes))} classes.` : "";
+      note("classes", `Weakest class: ${worst.join(", ")}.${cut}`);
       return [traces, layout({ xaxis: axis("class", many ? {} : { dtick: 1, showgrid: false }), yaxis: axis("accuracy (%)", { rangemode: "tozero" }), height: narrow() ? 300 : 340 })];
     },
 
     confusion() {
       const arm = data.arms[picked.confusion], table = arm.confusion;
-      if (!table) return [[], empty(`${arm.label}: no confusion was recorded.`)];
+      if (!table) return [[], empty(arm.classes > 60 ? `${arm.label}: too many classes to draw their confusion.` : `${arm.label}: no confusion was recorded.`)];
       const shares = table.map((row) => { const sum = row.reduce((a, b) => a + b, 0) || 1; return row.map((v) => (100 * v) / sum); });
       const side = Math.min(narrow() ? 350 : 460, 460);
       return [[{ type: "heatmap", z: shares, zmin: 0, zmax: 100, colorscale: scaleOf(), colorbar: { thickness: 10, ticksuffix: " %", outlinewidth: 0, tickfont: { color: css("--soft") } }, xgap: table.length < 30 ? 1 : 0, ygap: table.length < 30 ? 1 : 0, hovertemplate: "true %{y}, said %{x}: %{z:.1f} %<extra></extra>" }],
@@ -173,7 +174,7 @@
     clusters() {
       const run = data.runs[picked.clusters], found = run.clusters;
       if (!found.shares) return [[], empty("True labels were not recorded: set record.labels = true in a simulation to see them.")];
-      note("clusters", `A client's labels differ from its cluster's mean by ${percent(found.inside, 0)} of its examples, and from the mean of all clients by ${percent(found.overall, 0)}: ${found.inside < 0.7 * found.overall ? "the clusters group clients that are alike." : "the clusters say little about labels."}`);
+      note("clusters", `A client's labels differ from its cluster's mean by ${percent(found.inside, 0)} of its examples, and from the mean of all clients by ${percent(found.overall, 0)}: ${found.inside < 0.7 * found.overall ? "the clusters group clients that are alike." : "the clusters say little about labels."}${found.total > found.names.length ? ` The figure shows ${found.names.length} of ${found.total} clusters.` : ""}`);
       return [[{ type: "heatmap", z: found.shares.map((row) => row.map((v) => v * 100)), y: found.names.map((name, i) => `cluster ${name} (${found.sizes[i]})`), zmin: 0, colorscale: scaleOf(), xgap: 1, ygap: 2, colorbar: { thickness: 10, ticksuffix: " %", outlinewidth: 0, tickfont: { color: css("--soft") } }, hovertemplate: "%{y}, class %{x}: %{z:.1f} %<extra></extra>" }],
         layout({ height: 130 + 44 * Math.min(found.names.length, 14), xaxis: axis("class", found.shares[0].length <= 25 ? { dtick: 1, showgrid: false } : { showgrid: false }), yaxis: axis("", { autorange: "reversed", showgrid: false }) })];
     },
