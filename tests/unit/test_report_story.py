@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from scipy import stats
+
 from afbs.report.arms import Arm, arms_of
 from afbs.report.load import digests
-from afbs.report.story import Verdict, verdict
+from afbs.report.story import Verdict, student_t, verdict
 from synthetic import columns, write_small
 
 
@@ -37,14 +39,44 @@ def test_a_difference_within_the_sampling_error_of_the_test_set_is_no_victory(tm
     )
 
 
-def test_with_several_seeds_the_spread_between_them_decides(tmp_path: Path) -> None:
-    """Means 80 and 77 with deviations of 10: two standard errors of the difference are 16 points."""
-    for seed, (first, second) in enumerate([(0.7, 0.67), (0.8, 0.77), (0.9, 0.87)]):
+def test_with_several_seeds_the_differences_seed_by_seed_decide(tmp_path: Path) -> None:
+    """Leads of -5, 5 and 9 points are 3 on average with a standard error of 4.2: nothing is shown."""
+    for seed, (first, second) in enumerate([(0.7, 0.75), (0.8, 0.75), (0.9, 0.81)]):
         write_small(tmp_path / f"a{seed}", [first], seed=seed)
         write_small(tmp_path / f"b{seed}", [second], seed=seed, algorithm="fedbuff")
     found = said(tmp_path)
     assert "too close to call" in found.headline
     assert not any("One seed" in caveat for caveat in found.caveats)
+
+
+def test_a_lead_in_every_seed_is_a_victory_however_far_the_seeds_lie_apart(tmp_path: Path) -> None:
+    """Leads of 2.9, 3.0 and 3.1 points: standard error 0.058, times 4.3 is 0.25."""
+    for seed, (first, second) in enumerate([(0.7, 0.671), (0.8, 0.77), (0.9, 0.869)]):
+        write_small(tmp_path / f"a{seed}", [first], seed=seed)
+        write_small(tmp_path / f"b{seed}", [second], seed=seed, algorithm="fedbuff")
+    assert said(tmp_path).headline == "AFBS won: 80.0 ± 10.0 % accuracy, 3.0 points above FedBuff."
+
+
+def test_other_seeds_cannot_be_paired(tmp_path: Path) -> None:
+    """The same accuracies under other seeds: errors of 5.8 points each, so 3 points may be chance."""
+    for seed, (first, second) in enumerate([(0.7, 0.671), (0.8, 0.77), (0.9, 0.869)]):
+        write_small(tmp_path / f"a{seed}", [first], seed=seed)
+        write_small(tmp_path / f"b{seed}", [second], seed=seed + 10, algorithm="fedbuff")
+    assert "too close to call" in said(tmp_path).headline
+
+
+def test_two_seeds_need_a_very_steady_lead(tmp_path: Path) -> None:
+    """Leads of 9 and 11 points: standard error 1 point, but with one degree of freedom t is 12.7."""
+    for seed, second in enumerate([0.71, 0.69]):
+        write_small(tmp_path / f"a{seed}", [0.8], seed=seed)
+        write_small(tmp_path / f"b{seed}", [second], seed=seed, algorithm="fedbuff")
+    assert "too close to call" in said(tmp_path).headline
+
+
+def test_the_quantiles_are_those_of_students_distribution() -> None:
+    for freedom in range(1, 30):
+        exact = float(stats.t.ppf(0.975, freedom))
+        assert exact <= student_t(freedom) < exact + 0.2
 
 
 def test_seeds_that_agree_make_a_victory_with_its_spread(tmp_path: Path) -> None:

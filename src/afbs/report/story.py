@@ -1,8 +1,9 @@
 """The verdict in words: who won, by how much, and why, as far as the record tells.
 
 Accuracy at the end is the mean of the last few evaluations, for single ones swing. A claim is made only if the
-difference is more than chance explains, that is two standard errors: between seeds, or for single seeds of the test
-set and of the evaluations that were averaged.
+difference is more than chance explains at the 95 % level: by Student's t over seeds (seed by seed where both arms have
+the same ones, for then they share clients and latencies); with single seeds by the sampling error of the test set and
+the swing of the evaluations that were averaged.
 """
 
 from __future__ import annotations
@@ -32,10 +33,11 @@ class Verdict:
 
 
 class Standing(NamedTuple):
-    """An arm's accuracy at the end; `swing` is the standard error of the evaluations that were averaged."""
+    """An arm's accuracy at the end, by run; `swing` is the standard error of the evaluations that were averaged."""
 
     arm: Arm
     accuracy: Spread
+    by_seed: tuple[tuple[int | None, float], ...]
     swing: float
 
 
@@ -70,25 +72,39 @@ def standings(arms: Sequence[Arm], moment: float | None) -> list[Standing]:
 
 
 def _standing(arm: Arm, moment: float | None) -> Standing:
+    def level(run: Digest) -> float:
+        return _mean(last_accuracies(run, moment))
+
     def swing(run: Digest) -> float:
         ends = last_accuracies(run, moment)
         return float(ends.std(ddof=1)) / math.sqrt(len(ends)) if len(ends) > 1 else 0.0
 
-    return Standing(arm, arm.spread(lambda run: _mean(last_accuracies(run, moment))), arm.spread(swing).mean)
+    by_seed = tuple((run.seed, level(run)) for run in arm.runs if math.isfinite(level(run)))
+    return Standing(arm, arm.spread(level), by_seed, arm.spread(swing).mean)
 
 
 def clear(first: Standing, second: Standing) -> bool:
-    """Whether the difference is more than chance explains (two standard errors)."""
-    difference = first.accuracy.mean - second.accuracy.mean
-    return difference > 2 * math.hypot(_error(first), _error(second))
+    """Whether the first is ahead by more than chance explains."""
+    lead = first.accuracy.mean - second.accuracy.mean
+    mine, other = dict(first.by_seed), dict(second.by_seed)
+    if len(mine) > 1 and mine.keys() == other.keys():
+        pairs = np.array([mine[seed] - other[seed] for seed in mine])
+        return bool(lead > student_t(len(pairs) - 1) * pairs.std(ddof=1) / math.sqrt(len(pairs)))
+    fewest = min(len(mine), len(other))
+    if fewest > 1:
+        errors = (row.accuracy.deviation / math.sqrt(row.accuracy.number) for row in (first, second))
+        return lead > student_t(fewest - 1) * math.hypot(*errors)
+    return lead > 2 * math.hypot(_single_error(first), _single_error(second))
 
 
-def _error(row: Standing) -> float:
-    """The standard error of a mean accuracy: between seeds if there are several, else of test set and evaluations."""
-    share, number = row.accuracy.mean, row.accuracy.number
-    if row.arm.seeds > 1 and number > 1:
-        return row.accuracy.deviation / math.sqrt(number)
-    size = row.arm.mean("test_size")
+def student_t(freedom: int) -> float:
+    """The two-sided 95 % quantile; above nine degrees of freedom rounded up to that of ten."""
+    return (12.71, 4.31, 3.19, 2.78, 2.58, 2.45, 2.37, 2.31, 2.27)[freedom - 1] if freedom < 10 else 2.23
+
+
+def _single_error(row: Standing) -> float:
+    """The standard error of one run's accuracy: of the test set, and of the evaluations that were averaged."""
+    share, size = row.accuracy.mean, row.arm.mean("test_size")
     sampling = math.sqrt(max(share * (1 - share), 1e-4) / size) if size > 0 else 0.0
     return math.hypot(sampling, row.swing)
 
