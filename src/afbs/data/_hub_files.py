@@ -46,9 +46,11 @@ class HubParquet:
         return Raw(parts["train"], parts[self.test])
 
     def _part(self, path: Path) -> Part:
-        table = read_parquet(path, (self.sample, self.label))
-        labels = table.column(self.label).to_numpy().astype(np.int64)
-        samples = table.column(self.sample).to_pylist()
+        samples, numbers = read_parquet(path, (self.sample, self.label))
+        for row, (sample, number) in enumerate(zip(samples, numbers, strict=True)):
+            if not isinstance(number, int) or not isinstance(sample, str if self.text else dict):
+                raise UserError(f"{path}, row {row}: expected {self.sample} and {self.label}, a whole number.")
+        labels = np.array(numbers, np.int64)
         if self.text:
             return Part((path,), samples, labels)
         images = [_pixels(path, row, image) for row, image in enumerate(samples)]
@@ -76,7 +78,9 @@ def pixels(content: bytes | Path, channels: int = 0, side: int = 0) -> NDArray[n
 def _pixels(path: Path, row: int, image: Mapping[str, Any]) -> NDArray[np.uint8]:
     try:
         return pixels(image["bytes"])
-    except (OSError, TypeError, KeyError, SyntaxError) as error:
+    except UserError:
+        raise
+    except Exception as error:  # a damaged image raises nearly anything
         raise UserError(f"{path}, row {row}: this is no image.") from error
 
 

@@ -184,6 +184,6 @@ def _opened(path: Path) -> Iterator[Path]:
             else:
                 with tarfile.open(path) as packed:
                     packed.extractall(temporary, filter="data")
-        except (tarfile.TarError, zipfile.BadZipFile, EOFError, OSError) as error:
+        except Exception as error:  # a damaged archive raises nearly anything
             raise UserError(f"{path} is no folder and no archive that can be read ({error}).") from error
         yield Path(temporary)

@@ -6,15 +6,12 @@ import csv
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from afbs.data._raw import Part, Raw, require
 from afbs.types import UserError
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,14 +38,13 @@ def columns(path: Path, names: Sequence[str]) -> list[list[Any]]:
     if not path.is_file():
         raise UserError(f"There is no file {path}.")
     if path.suffix == ".parquet":
-        table = read_parquet(path, names)
-        return [table.column(name).to_pylist() for name in names]
+        return read_parquet(path, names)
     with path.open(encoding="utf-8", errors="strict", newline="") as file:
         reader = csv.reader(file, delimiter="\t" if path.suffix == ".tsv" else ",", strict=True)
         return _checked(path, reader, names)
 
 
-def read_parquet(path: Path, names: Sequence[str]) -> pa.Table:
+def read_parquet(path: Path, names: Sequence[str]) -> list[list[Any]]:
     """Some columns of a Parquet file."""
     try:
         import pyarrow as pa
@@ -59,8 +55,9 @@ def read_parquet(path: Path, names: Sequence[str]) -> pa.Table:
         there = pq.read_schema(path).names
         if missing := [name for name in names if name not in there]:
             raise UserError(f"{path} has no column {missing[0]!r}; it has: {', '.join(there)}.")
-        return pq.read_table(path, columns=list(names))
-    except (pa.ArrowInvalid, OSError) as error:
+        table = pq.read_table(path, columns=list(names))
+        return [table.column(name).to_pylist() for name in names]
+    except (pa.ArrowException, ValueError, OSError, MemoryError) as error:  # a damaged file may claim anything
         raise UserError(f"{path} is no Parquet file, or it is cut short or damaged ({error}).") from error
 
 

@@ -69,7 +69,9 @@ class Images(Source):
     def _pixels(self, path: Path) -> NDArray[np.uint8]:
         try:
             return pixels(path, self.channels, self.size)
-        except (OSError, SyntaxError, ValueError) as error:
+        except UserError:
+            raise
+        except Exception as error:  # a damaged image raises nearly anything
             raise UserError(f"{path} is no image, or it is damaged ({error}).") from error
 
     def _owner_of_each(self, root: Path, paths: Sequence[Path]) -> NDArray[Any]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import zipfile
 from dataclasses import dataclass
 from pathlib import Path
 from typing import final
@@ -42,5 +41,7 @@ class Npz(Source):
                     file[name] if name in there else None for name in (self.test_x, self.test_y, self.owners)
                 )
                 return dataset(str(path), file[self.train_x], file[self.train_y], test_x, test_y, owners)
-        except (ValueError, TypeError, OSError, EOFError, zipfile.BadZipFile) as error:
+        except UserError:
+            raise
+        except Exception as error:  # a damaged archive raises nearly anything
             raise UserError(f"`data.path`: {path} is no .npz file, or it is damaged ({error}).") from error
