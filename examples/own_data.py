@@ -43,7 +43,7 @@ class Rings(Source):
 
 SETTINGS = {
     "model": {"name": "mlp"},
-    "partition": {"clients": 30, "clusters": 2},
+    "partition": {"name": "dirichlet", "clients": 30, "alpha": 1.0},
     "training": {"lr": 0.5},
     "run": {"virtual_days": 0.5, "in_flight": 12},
     "evaluation": {"points": 10},
