@@ -165,7 +165,9 @@ def _override(tables: dict[str, Any], path: str, value: Any) -> None:
         tables[table] = value
         return
     before = tables.get(table, {})
-    if not isinstance(before, Mapping):
+    if isinstance(before, ModelChoice):
+        before = {"name": before.build, **before.settings}
+    elif not isinstance(before, Mapping):
         before = _as_table(before)
     if "name" in value and value["name"] != before.get("name"):
         part = registry.find(table, value["name"]) if table in _PARTS and isinstance(value["name"], str) else None
@@ -238,9 +240,21 @@ def _settings(table: str, cls: type, given: Any) -> Any:
         raise UserError(
             f"`{table}.{missing[0]}` must be given. (What was made in Python must be given to `afbs.resume` again.)"
         )
-    wanted = get_type_hints(cls, include_extras=True)
+    wanted = _types(cls)
     endless = table in _MAY_BE_INFINITE
-    return cls(**{key: registry.checked(f"{table}.{key}", wanted[key], value, endless) for key, value in given.items()})
+    return cls(
+        **{
+            key: registry.checked(f"{table}.{key}", wanted.get(key, Any), value, endless)
+            for key, value in given.items()
+        }
+    )
+
+
+def _types(cls: type) -> dict[str, Any]:
+    try:
+        return get_type_hints(cls, include_extras=True)
+    except NameError:  # a user's annotations may name what only a type checker imports; then nothing is checked
+        return {}
 
 
 def _fields(cls: Any, needed: bool = False) -> list[str]:

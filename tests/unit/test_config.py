@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+import re
 import tomllib
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,16 +13,18 @@ import numpy as np
 import pytest
 import tomli_w
 
+from afbs import registry
 from afbs.algorithms.afbs import AFBS
 from afbs.algorithms.fedbuff import FedBuff
-from afbs.config import TABLES, Config, Evaluation, RunSettings, load
+from afbs.config import TABLES, Config, Evaluation, Record, RunSettings, load
 from afbs.data._memory import Arrays
 from afbs.interfaces import Latency
 from afbs.latency.uniform import Uniform
 from afbs.types import Training, UserError
 from small import Softmax
 
-EXAMPLES = sorted(Path(__file__).parents[2].glob("examples/**/*.toml"))
+ROOT = Path(__file__).parents[2]
+EXAMPLES = sorted(ROOT.glob("examples/**/*.toml"))
 
 
 def test_an_empty_configuration_is_complete() -> None:
@@ -57,6 +61,12 @@ def test_another_algorithm_keeps_the_settings_that_both_have() -> None:
 def test_another_model_does_not_keep_the_settings_of_the_one_before() -> None:
     config = load({"model": {"name": "mlp", "hidden": 3}}, {"model": {"name": "lenet5"}})
     assert config.tables["model"] == {"name": "lenet5"}
+
+
+def test_a_setting_of_a_users_own_model_can_be_changed() -> None:
+    config = load(load({}, {"model": {"name": Softmax, "width": 2}}), {"model.width": 3})
+    assert config.model.build is Softmax
+    assert config.model.settings == {"width": 3}
 
 
 def test_a_name_alone_stands_for_its_table() -> None:
@@ -105,6 +115,21 @@ class Needy(Latency):
         return self.seconds
 
 
+@dataclass(frozen=True)
+class OnlyForCheckers(Latency):
+    """A latency whose annotation names something that was never imported."""
+
+    seconds: "Nowhere" = 3.0  # type: ignore[name-defined]  # noqa: F821, UP037
+    per: Any = "job"
+
+    def duration(self, client: Any, start: float, key: Any) -> float:
+        return 3.0
+
+
+def test_annotations_that_cannot_be_looked_up_are_not_checked() -> None:
+    assert load({}, {"latency": OnlyForCheckers()}).latency == OnlyForCheckers()
+
+
 def test_a_setting_without_default_must_be_given() -> None:
     with pytest.raises(UserError, match=r"`latency\.seconds` must be given"):
         load({"latency": {"name": "test_config:Needy"}})
@@ -131,3 +156,32 @@ def test_the_learning_rate_falls_by_versions_by_virtual_time_or_never() -> None:
 def test_workers_default_to_the_cores_there_are() -> None:
     assert RunSettings(workers=3).worker_count == 3
     assert RunSettings().worker_count >= 1
+
+
+def test_the_page_names_every_setting_with_its_default() -> None:
+    page = (ROOT / "docs" / "configuration.md").read_text()
+    sections = dict(re.findall(r"^## `\[(\w+)\]`\n(.*?)(?=^## |\Z)", page, re.M | re.S))
+    assert set(sections) == set(TABLES)
+    for table, settings in {
+        "run": RunSettings,
+        "training": Training,
+        "evaluation": Evaluation,
+        "record": Record,
+    }.items():
+        for field in dataclasses.fields(settings):
+            assert re.search(rf"^\| `{field.name}` \| `?{_as_toml(field.default)}`? \|", sections[table], re.M), (
+                field.name
+            )
+    for table in set(TABLES) - {"run", "training", "evaluation", "record", "model"}:
+        for name in registry.names(table):
+            row = next(line for line in sections[table].splitlines() if re.match(rf"\| .*`{name}`.* \|", line))
+            for field in dataclasses.fields(registry.find(table, name)):
+                assert f"`{field.name}`" in row or name == "none", f"{table}.{name}.{field.name}"
+                if isinstance(field.default, int | float) and name != "none":
+                    assert f"`{field.name}` {_as_toml(field.default)}" in row, f"{table}.{name}.{field.name}"
+    for name in registry.names("model"):
+        assert f"| `{name}` |" in sections["model"]
+
+
+def _as_toml(value: object) -> str:
+    return str(value).lower() if isinstance(value, bool) else f'"{value}"' if isinstance(value, str) else str(value)
