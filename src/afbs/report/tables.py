@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from afbs.report.arms import Arm, Spread
 from afbs.report.digest import Digest
-from afbs.report.story import time_to
+from afbs.report.standings import time_to
 from afbs.report.words import count, data_size, percent
 
 _UNITS = ((86_400.0, "days"), (3_600.0, "h"), (60.0, "min"), (1.0, "s"))

@@ -1,0 +1,162 @@
+"""Why it came out as it did, as far as the record tells, and what to be careful about. One sentence a finding."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from afbs.report.arms import Arm, settings_of
+from afbs.report.standings import last_accuracies, time_to
+from afbs.report.words import count, duration, listing, percent, plural
+
+_ADDING = ("afbs", "fedbuff", "fedavg")
+"""Those whose step is the weighted sum of its updates. Others mix models or add corrections: their weights do not say
+how far the model is moved."""
+
+
+def about_one(arm: Arm) -> list[str]:
+    said = [_selection(arm), _speed([arm])]
+    steps, updates = arm.mean("steps"), arm.mean("used")
+    if steps:
+        each = f"{updates / steps:.1f} updates" if updates / steps > 1.05 else "one update"
+        said.append(
+            f"The model took {count(steps)} steps of {each} each, "
+            f"with a total weight of {arm.mean('scale_mean'):.2f} a step."
+        )
+    said += [_weakest([arm]), _starved([arm])]
+    return [sentence for sentence in said if sentence]
+
+
+def about_several(arms: Sequence[Arm]) -> list[str]:
+    """`arms` best first."""
+    first, rivals = arms[0], arms[1:]
+    said = [_speed(arms), _movement(first, rivals), _selection(first)]
+    if not first.mean("dropped"):
+        said += [_selection(arm) for arm in rivals if arm.mean("dropped")][:1]
+    said += [_weakest(arms), _starved(arms)]
+    return [sentence for sentence in said if sentence]
+
+
+def _speed(arms: Sequence[Arm]) -> str:
+    """Who was first at the target, if all runs name the same one."""
+    named = {run.target for arm in arms for run in arm.runs}
+    target = named.pop() if len(named) == 1 else None
+    if target is None:
+        return ""
+    took = [(arm.spread(lambda run: time_to(run, target)), arm) for arm in arms]
+    times = sorted(((time.mean, arm) for time, arm in took if time.number == len(arm.runs)), key=lambda pair: pair[0])
+    never = [arm.label for time, arm in took if not time.number]
+    partly = [
+        f"{arm.label} in {time.number} of {len(arm.runs)} runs" for time, arm in took if 0 < time.number < len(arm.runs)
+    ]
+    goal = percent(target, 0 if abs(target * 100 - round(target * 100)) < 1e-6 else 1)
+    if not times:
+        text = f"{'No arm' if len(arms) > 1 else 'It never'} reached the target of {goal}"
+        return f"{text} in all of its runs; {listing(partly)} did." if partly else f"{text}."
+    fastest, winner = times[0]
+    if len(arms) == 1:
+        return f"It reached the target of {goal} after {duration(fastest)}."
+    together = [arm.label for time, arm in times if time <= 1.005 * fastest]
+    if len(together) > 1:
+        text = f"{listing(together)} reached {goal} first, after {duration(fastest)}"
+    elif len(times) == 1:
+        text = f"{winner.label} reached {goal} after {duration(fastest)}"
+    else:
+        slower, second = times[1]
+        text = f"To {goal}, {winner.label} was the fastest with {duration(fastest)}; {second.label} took "
+        text += f"{duration(slower)}, {slower / fastest:.1f} times as long" if fastest > 0 else duration(slower)
+    text += f"; {listing(partly)}" if partly else ""
+    return text + (f"; {listing(never)} never got there." if never else ".")
+
+
+def _movement(first: Arm, rivals: Sequence[Arm]) -> str:
+    """How far the model was moved: the steps and their total weight. Only of algorithms that add weighted updates."""
+    rival = next((arm for arm in rivals if arm.algorithm in _ADDING and arm.mean("scale_sum") > 0), None)
+    if rival is None or first.algorithm not in _ADDING or not first.mean("scale_sum") > 0:
+        return ""
+    said = []
+    for arm in (first, rival):
+        steps, weight = count(arm.mean("steps")), arm.mean("scale_mean") * _server_lr(arm)
+        said.append(f"{arm.label} took {steps} steps of total weight {weight:.2f}")
+    text = f"{said[0]}, {said[1]}"
+    ratio = first.mean("scale_sum") * _server_lr(first) / (rival.mean("scale_sum") * _server_lr(rival))
+    if rival.algorithm == "fedavg" and first.mean("steps") > 2 * rival.mean("steps"):
+        text += f": {rival.label} waits for the slowest of its clients"
+    elif ratio > 1.15:
+        text += f": {first.label} moved the model {ratio:.1f} times as far, so step size may be part of its result"
+    elif ratio < 0.87:
+        text += f": {first.label} moved the model less, so step size does not explain its result"
+    return text + "."
+
+
+def _server_lr(arm: Arm) -> float:
+    settings = arm.runs[0].config.get("algorithm")
+    rate = settings.get("server_lr", 1.0) if isinstance(settings, Mapping) else 1.0
+    return float(rate) if isinstance(rate, int | float) and rate > 0 else 1.0
+
+
+def _selection(arm: Arm) -> str:
+    used, dropped = arm.mean("used"), arm.mean("dropped")
+    if not dropped:
+        return ""
+    share = dropped / (used + dropped)
+    text = f"{arm.label} dropped {percent(share, 0)} of the updates that came in"
+    ages = arm.mean("staleness_used"), arm.mean("staleness_all")
+    sizes = arm.mean("examples_used"), arm.mean("examples_all")
+    text += f": what it kept was {ages[0]:.1f} versions old on average instead of {ages[1]:.1f}"
+    text += f" and came from clients with {count(sizes[0])} examples instead of {count(sizes[1])}"
+    return text + "."
+
+
+def _weakest(arms: Sequence[Arm]) -> str:
+    """The class that each arm does worst on, if the arms differ much there or one class is hardly known at all."""
+    found = []
+    for arm in arms:
+        rows = [run.per_class for run in arm.runs if len(run.per_class) and np.isfinite(run.per_class).any()]
+        if rows and all(len(row) == len(rows[0]) for row in rows):
+            found.append((float(np.nanmin(np.mean(rows, axis=0))), arm.label))
+    lows = [low for low, _ in found]
+    if not found or (max(lows) - min(lows) < 0.1 and min(lows) > 0.2):
+        return ""
+    return f"On its weakest class, {listing([f'{label} has {percent(low, 0)}' for low, label in found])}."
+
+
+def _starved(arms: Sequence[Arm]) -> str:
+    worst = max(arms, key=lambda arm: arm.mean("never") if arm.mean("never") > 0 else 0)
+    never = worst.mean("never")
+    if not never > 0:
+        return ""
+    delivered = count(worst.mean("delivered"))
+    return f"The price: with {worst.label}, {count(never)} of {delivered} clients that delivered never counted."
+
+
+def caveats(arms: Sequence[Arm], moment: float | None) -> list[str]:
+    said = []
+    runs = [run for arm in arms for run in arm.runs]
+    if all(arm.seeds == 1 for arm in arms):
+        each = "One seed each" if len(arms) > 1 else "One seed"
+        order = ", and may change the order" if len(arms) > 1 else ""
+        said.append(f"{each}: another seed can move every number here{order}.")
+    elif any(arm.seeds < 3 for arm in arms):
+        said.append("Fewer than three seeds in some arms: the spread is itself uncertain.")
+    if moment is not None:
+        said.append(
+            f"The runs went differently far; they are compared at {duration(moment)}, which all of them reached."
+        )
+    unfinished = [run for run in runs if run.state != "ended"]
+    if unfinished:
+        said.append(f"{plural(len(unfinished), 'run')} did not end: still going, interrupted or killed.")
+    tables = sorted({row.path.partition(".")[0] for row in settings_of(arms) if row.differs and _matters(row.path)})
+    if tables:
+        named = listing([f"[{table}]" for table in tables])
+        said.append(f"The runs also differ in their {named} settings, not only in the algorithm.")
+    averaged = max((len(last_accuracies(run, moment)) for run in runs), default=1)
+    used = f"the mean of the last {averaged} evaluations" if averaged > 1 else "the last evaluation"
+    flatters = "Best accuracy is chosen on the test set itself and therefore flatters"
+    said.append(f"{flatters}; the verdict uses {used}." if len(arms) > 1 else f"{flatters}.")
+    return said
+
+
+def _matters(path: str) -> bool:
+    return path.partition(".")[0] in ("data", "partition", "model", "training", "latency", "availability", "run")
