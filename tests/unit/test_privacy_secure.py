@@ -275,10 +275,26 @@ def test_a_second_session_is_refused_unless_planned(counts: dict[int, np.ndarray
         client.answer({"ask": np.array(0), "session": np.array(1)})
 
 
-def test_what_a_client_adds_is_one_place_its_proportions_and_its_distance() -> None:
+def test_what_a_client_adds_is_one_place_its_proportions_and_last_its_distance() -> None:
     row, centroids = np.array([0.5, 0.5]), np.array([[[0.0, 1.0], [0.5, 0.4]]])
-    expected = [[0, 0, 0, 0.01], [1, 0.5, 0.5, 0]]  # start 0: the second centroid is nearer, at a distance of 0.1
-    assert np.allclose(contribution(row, centroids).reshape(2, 4), expected)
+    place = [[0, 0, 0, 0], [1, 0.5, 0.5, 0]]  # the second centroid is nearer, at a distance of 0.1
+    assert np.allclose(contribution(row, centroids, judged=False).reshape(2, 4), place)
+    place[0][3] = 0.01
+    assert np.allclose(contribution(row, centroids, judged=True).reshape(2, 4), place)
+
+
+def test_distances_are_told_in_the_last_step_alone(counts: dict[int, np.ndarray]) -> None:
+    opened: list[np.ndarray] = []
+    session(EXACT, counts, watch=opened.append)
+    assert [bool(np.any(sums[:, :, -1])) for sums in opened] == [False, False, True]
+
+
+def test_the_notes_admit_what_the_noise_promises_a_whole_client(counts: dict[int, np.ndarray]) -> None:
+    """One start and one step open two sums: 4 · 2 + 4 · 1 = 12, so noise of √12 is a multiplier of one."""
+    mechanism = Secure(number=2, starts=1, steps=1, noise=12**0.5)
+    assert mechanism.epsilon() == pytest.approx(4.38, abs=0.06)  # Φ(1/2 − ε) − e^ε Φ(−1/2 − ε) = 1e-5
+    assert EXACT.epsilon() is None
+    assert EXACT.group(counts, KEY).notes["released"]["epsilon_for_a_whole_client"] is None
 
 
 @pytest.mark.parametrize(

@@ -289,11 +289,12 @@ def _membership(mechanism: Projection | DifferentiallyPrivate, table: Integers, 
 def _secure_membership(mechanism: Secure, table: Integers) -> Membership:
     """Computed, not measured: whoever knows everything but one label of a middling client, from all the noisy sums."""
     middling = float(np.median(table.sum(axis=1)))
-    sums = mechanism.steps * mechanism.starts + 1
+    # One label moves the proportions by √2/n in every sum, and the distance by at most 4/n in the last one.
+    moved = (2 * mechanism.sums + 16 * mechanism.starts) ** 0.5 / middling
     how = "computed for a middling client against whoever knows all other samples of all clients"
     if not mechanism.noise:
         return Membership(1.0, 1.0, how)
-    advantage = gaussian_delta(0.0, mechanism.noise * middling / (2 * sums) ** 0.5)
+    advantage = gaussian_delta(0.0, mechanism.noise / moved)
     return Membership(advantage, advantage, how)
 
 

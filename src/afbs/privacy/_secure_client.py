@@ -98,7 +98,7 @@ class SecureClient:
         if digest not in self._promises and len(self._promises) > self._terms.releases * (self._terms.steps + ATTEMPTS):
             raise RefusedError("was asked for more sums than agreed")
         own = self._own(session)
-        values = contribution(row, centroids)
+        values = contribution(row, centroids, judged=int(question["step"]) == self._terms.steps)
         values += self._terms.noise / crowd**0.5 * normals(derive(own + digest, "secure/noise"), len(values))
         pairs = {
             neighbour: self._pair(session, own, public.tobytes(), digest)
@@ -160,8 +160,11 @@ class SecureClient:
         return digest, self._promises[digest]
 
 
-def contribution(row: Array, centroids: Array) -> Array:
-    """For every start and cluster: whether it is this client's, its proportions if so, and the distance it adds."""
+def contribution(row: Array, centroids: Array, judged: bool) -> Array:
+    """For every start and cluster: whether it is this client's, and its proportions if so.
+
+    The squared distance, by which starts are judged, is told in the last step alone: it is not needed before.
+    """
     starts, number, classes = centroids.shape
     distance = ((centroids - row) ** 2).sum(axis=2)
     mine = distance.argmin(axis=1)
@@ -169,5 +172,6 @@ def contribution(row: Array, centroids: Array) -> Array:
     everywhere = np.arange(starts)
     values[everywhere, mine, 0] = 1.0
     values[everywhere, mine, 1:-1] = row
-    values[:, 0, -1] = distance[everywhere, mine]
+    if judged:
+        values[:, 0, -1] = distance[everywhere, mine]
     return values.ravel()

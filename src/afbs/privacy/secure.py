@@ -27,6 +27,7 @@ import numpy as np
 from annotated_types import Ge
 from numpy.typing import NDArray
 
+from afbs.core.calibration import gaussian_epsilon
 from afbs.core.clustering import Partitioned, ordered_ids, renamed
 from afbs.privacy._halves import (
     Answer,
@@ -56,7 +57,7 @@ class Secure(TwoHalves):
 
     number: Annotated[int, Ge(1)] = 1
     starts: Annotated[int, Ge(1)] = 8
-    steps: Annotated[int, Ge(1)] = 10
+    steps: Annotated[int, Ge(1)] = 8
     noise: Annotated[float, Ge(0)] = 1.0
     neighbours: Annotated[int, Ge(2)] = 20
     releases: Annotated[int, Ge(1)] = 1
@@ -108,8 +109,22 @@ class Secure(TwoHalves):
         releases = int(grouping.notes["releases"])
         return self._grouping({**known, **cluster_of}, {**unknown, **crowd.refused}, grouping.centroids, releases)
 
+    @property
+    def sums(self) -> int:
+        """How many sums are opened, counting each start by itself."""
+        return self.steps * self.starts + 1
+
+    def epsilon(self, delta: float = 1e-5) -> float | None:
+        """What all the noisy sums together promise a whole client; None, for nothing, without noise.
+
+        A client that is replaced moves one of two clusters' numbers (2) and proportions (2), and a distance (2² = 4),
+        in squares.
+        """
+        moved = (4 * self.sums + 4 * self.starts) ** 0.5
+        return round(gaussian_epsilon(self.noise / moved, delta), 1) if self.noise else None
+
     def _sum(self, crowd: Crowd, step: int, centroids: Array, rng: np.random.Generator) -> Sum:
-        """The opened sums, for every start and cluster: clients, proportions, and the start's inertia."""
+        """The opened sums, for every start and cluster: clients, proportions, and in the last step the inertia."""
         starts, number, classes = centroids.shape
         size = starts * number * (classes + 2)
         for attempt in range(ATTEMPTS):
@@ -142,6 +157,7 @@ class Secure(TwoHalves):
                 "what": f"sums over all clients for {self.steps} steps of {self.starts} starts, with noise; "
                 "one cluster id a client",
                 "noise": self.noise,
+                "epsilon_for_a_whole_client": self.epsilon(),
                 "neighbours": self.neighbours,
                 "protects": "each client's labels, but for its cluster id, against a server that follows the protocol",
             },
