@@ -11,73 +11,18 @@ import json
 import math
 import os
 import tomllib
-from array import array
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from afbs.record.columns import Evals, Event, Ints, Log, Orders, Steps, Updates, table
 from afbs.types import UserError
 
 SCHEMA = 1
-Floats: TypeAlias = NDArray[np.float64]
-Ints: TypeAlias = NDArray[np.int64]
-Event: TypeAlias = dict[str, Any]
-
-
-@dataclass(frozen=True)
-class Evals:
-    """One entry an evaluation. `per_class` has a row each, and no columns if the run does not tell."""
-
-    time: Floats
-    version: Ints
-    wall: Floats
-    accuracy: Floats
-    loss: Floats
-    per_class: Floats
-
-
-@dataclass(frozen=True)
-class Steps:
-    """One entry a step. `scale` is the sum of the weights: λ for AFBS, 1 for a plain average."""
-
-    time: Floats
-    version: Ints
-    wall: Floats
-    used: Ints
-    dropped: Ints
-    rejected: Ints
-    scale: Floats
-    notes: tuple[Mapping[str, Any], ...]
-
-
-@dataclass(frozen=True)
-class Updates:
-    """One entry an update that a step used or dropped. `step` is its row in `Steps`; a dropped one weighs nan."""
-
-    step: Ints
-    used: NDArray[np.bool_]
-    client: Ints
-    staleness: Ints
-    examples: Ints
-    order: Ints
-    weight: Floats
-
-
-@dataclass(frozen=True)
-class Orders:
-    """One entry an order. `finish` is when its update arrived or its client was lost; nan if neither has happened."""
-
-    sequence: Ints
-    client: Ints
-    version: Ints
-    start: Floats
-    finish: Floats
-    lost: NDArray[np.bool_]
 
 
 @dataclass(frozen=True)
@@ -124,7 +69,7 @@ class Run:
 
     @property
     def target(self) -> float | None:
-        target = (self.result or {}).get("target", _table(self.config, "evaluation").get("target"))
+        target = (self.result or {}).get("target", table(self.config, "evaluation").get("target"))
         return float(target) if isinstance(target, int | float) else None
 
     @property
@@ -145,23 +90,7 @@ class Run:
     @cached_property
     def clients(self) -> Mapping[str, Any]:
         """Columns `id`, `examples`, `cluster`, `latency` (or None), as far as the run wrote them."""
-        return _table(self.meta, "clients")
-
-
-class _Step(NamedTuple):
-    time: float
-    wall: float
-    start: int
-    used: int
-    dropped: int
-    rejected: int
-    notes: Mapping[str, Any]
-
-
-_COUNTS = ("start", "used", "dropped", "rejected")
-_UPDATE_COLUMNS = ("client", "staleness", "examples", "order")
-_MARK = 64
-_NO_NOTES: Mapping[str, Any] = {}
+        return table(self.meta, "clients")
 
 
 class Place(NamedTuple):
@@ -173,6 +102,7 @@ class Place(NamedTuple):
 
 
 START = Place()
+_MARK = 64
 
 
 class Tail(NamedTuple):
@@ -221,7 +151,7 @@ def read(folder: str | Path) -> Run:
     log = Log()
     for event in _lines(folder / "events.jsonl", log):
         log.add(event)
-    return log.run(folder, meta, read_config(folder), read_result(folder))
+    return Run(folder, meta, read_config(folder), read_result(folder), *log.columns())
 
 
 def read_meta(folder: Path) -> dict[str, Any]:
@@ -281,135 +211,6 @@ def tail(folder: str | Path, place: Place = START, most: int = 1 << 22) -> Tail:
     return Tail(good, Place(start + len(whole), mark), len(parsed) - len(good), restarted)
 
 
-class Log:
-    """Collects events into columns, one at a time; flat arrays, for a run may have a million updates."""
-
-    def __init__(self) -> None:
-        self.unreadable = 0
-        self._resumes = 0
-        self._evals: dict[tuple[float, int], Event] = {}
-        self._steps: dict[int, _Step] = {}
-        self._flat = {name: array("q") for name in _UPDATE_COLUMNS}
-        self._weight = array("d")
-        self._dispatches: dict[int, tuple[int, int, float]] = {}
-        self._finishes: dict[int, tuple[float, bool]] = {}
-        self._confusion: Any = None
-        self._end: Event | None = None
-
-    def add(self, event: Event) -> None:
-        """A step, an evaluation or an order that is told again replaces what was told before."""
-        kind = event["event"]
-        if kind in ("eval", "end") and event.get("confusion") is not None:
-            self._confusion = event.pop("confusion")
-        try:
-            if kind == "dispatch":
-                self._dispatches[event["sequence"]] = (event["client"], event["version"], event["time"])
-            elif kind == "arrival":
-                self._finishes[event["order"]] = (event["time"], False)
-            elif kind == "lost":
-                self._finishes[event["order"]] = (event["time"], True)
-            elif kind == "step":
-                self._add_step(event)
-            elif kind == "eval":
-                self._evals[_number(event, "time"), int(event["version"])] = event
-            elif kind == "resume":
-                self._resumes += 1
-                self._end = None
-            elif kind == "end":
-                self._end = event
-        except (KeyError, TypeError, ValueError):
-            self.unreadable += 1
-
-    def run(self, folder: Path, meta: Mapping[str, Any], config: Mapping[str, Any], result: Event | None) -> Run:
-        steps, updates = self._step_columns()
-        return Run(
-            folder=folder,
-            meta=meta,
-            config=config,
-            result=result,
-            evals=self._eval_columns(),
-            steps=steps,
-            updates=updates,
-            orders=self._order_columns(),
-            confusion=_square(self._confusion),
-            end=self._end,
-            resumes=self._resumes,
-            arrivals=sum(not lost for _, lost in self._finishes.values()),
-            unreadable=self.unreadable,
-        )
-
-    def _add_step(self, event: Event) -> None:
-        used, dropped = _table(event, "used"), _table(event, "dropped")
-        sizes = len(used.get("client", ())), len(dropped.get("client", ()))
-        start = len(self._weight)
-        for name, column in self._flat.items():
-            for part, size in zip((used, dropped), sizes, strict=True):
-                column.extend(_sized(part.get(name), size, -1))
-        self._weight.extend(_sized(used.get("weight"), sizes[0], math.nan))
-        self._weight.extend([math.nan] * sizes[1])
-        self._steps[int(event["version"])] = _Step(
-            _number(event, "time"),
-            _number(event, "wall"),
-            start,
-            *sizes,
-            len(event.get("rejected") or ()),
-            event.get("notes") or _NO_NOTES,
-        )
-
-    def _step_columns(self) -> tuple[Steps, Updates]:
-        versions = sorted(self._steps)
-        rows = [self._steps[version] for version in versions]
-        start, used, dropped, rejected = (
-            np.array([row[i] for row in rows], np.int64) for i in (_Step._fields.index(name) for name in _COUNTS)
-        )
-        size = used + dropped
-        step = np.repeat(np.arange(len(rows)), size)
-        place = np.arange(len(step)) - np.repeat(np.cumsum(size) - size, size)
-        pick = np.repeat(start, size) + place
-        weight = np.frombuffer(self._weight, np.float64)[pick] if len(pick) else np.empty(0)
-        known = np.isfinite(weight)
-        steps = Steps(
-            time=np.array([row.time for row in rows], np.float64),
-            version=np.array(versions, np.int64),
-            wall=np.array([row.wall for row in rows], np.float64),
-            used=used,
-            dropped=dropped,
-            rejected=rejected,
-            scale=np.bincount(step[known], weight[known], len(rows)).astype(np.float64),
-            notes=tuple(row.notes for row in rows),
-        )
-        flat = {name: np.array(column, np.int64)[pick] for name, column in self._flat.items()}
-        return steps, Updates(step=step, used=place < np.repeat(used, size), weight=weight, **flat)
-
-    def _eval_columns(self) -> Evals:
-        rows = [self._evals[place] for place in sorted(self._evals)]
-        classes = [row["per_class"] if isinstance(row.get("per_class"), list) else [] for row in rows]
-        table = np.full((len(rows), max(map(len, classes), default=0)), np.nan)
-        for i, row in enumerate(classes):
-            table[i, : len(row)] = [math.nan if value is None else value for value in row]
-        return Evals(
-            time=_floats(rows, "time"),
-            version=np.array([row["version"] for row in rows], np.int64),
-            wall=_floats(rows, "wall"),
-            accuracy=_floats(rows, "accuracy"),
-            loss=_floats(rows, "loss"),
-            per_class=table,
-        )
-
-    def _order_columns(self) -> Orders:
-        sequence = sorted(self._dispatches)
-        rows = [self._dispatches[number] for number in sequence]
-        ends = [self._finishes.get(number, (math.nan, False)) for number in sequence]
-        return Orders(
-            sequence=np.array(sequence, np.int64),
-            client=np.array([row[0] for row in rows], np.int64),
-            version=np.array([row[1] for row in rows], np.int64),
-            start=np.array([row[2] for row in rows], np.float64),
-            finish=np.array([end[0] for end in ends], np.float64),
-            lost=np.array([end[1] for end in ends], np.bool_),
-        )
-
-
 def _lines(path: Path, log: Log) -> Iterator[Event]:
     try:
         file = path.open("rb")
@@ -430,30 +231,3 @@ def _parse(line: bytes) -> Event | None:
     except ValueError:
         return None
     return event if isinstance(event, dict) and isinstance(event.get("event"), str) else None
-
-
-def _table(mapping: Mapping[str, Any], name: str) -> Mapping[str, Any]:
-    table = mapping.get(name)
-    return table if isinstance(table, Mapping) else {}
-
-
-def _sized(values: Any, size: int, blank: float) -> Sequence[Any]:
-    """The column, or blanks where a step does not have it as long as the others."""
-    return values if isinstance(values, list) and len(values) == size else [blank] * size
-
-
-def _number(row: Event, name: str) -> float:
-    value = row.get(name)
-    return float(value) if isinstance(value, int | float) else math.nan
-
-
-def _floats(rows: list[Event], name: str) -> Floats:
-    return np.array([_number(row, name) for row in rows], np.float64)
-
-
-def _square(table: Any) -> Ints | None:
-    try:
-        array = np.array(table, np.int64)
-    except (TypeError, ValueError):
-        return None
-    return array if array.ndim == 2 and array.shape[0] == array.shape[1] and array.size else None

@@ -14,7 +14,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from afbs.record.reader import Floats, Ints, Run
+from afbs.record.columns import Floats, Ints
+from afbs.record.reader import Run
 
 MOST_CLUSTERS = 12
 OTHERS = -1

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from afbs.record.reader import Floats
+from afbs.record.columns import Floats
 from afbs.report import tables
 from afbs.report.arms import Arm, arms_of
 from afbs.report.digest import OTHERS

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from afbs.record import reader
+from afbs.record.columns import Event
 from afbs.report.digest import thin
 
 FLUSHES = 200
@@ -148,7 +149,7 @@ class Follower:
         self._counts = {"dispatched": 0, "arrived": 0, "used": 0, "dropped": 0, "lost": 0, "steps": 0}
         self._end: Mapping[str, Any] | None = None
 
-    def _add(self, event: reader.Event) -> None:
+    def _add(self, event: Event) -> None:
         kind = event["event"]
         if isinstance(event.get("time"), int | float):
             self._time = max(self._time, event["time"])
@@ -176,7 +177,7 @@ class Follower:
         elif kind == "end":
             self._end = event
 
-    def _finish(self, event: reader.Event, fate: str) -> None:
+    def _finish(self, event: Event, fate: str) -> None:
         row = self._flying.pop(event["order"], None)
         if row is None:
             return
@@ -188,7 +189,7 @@ class Follower:
         self._done.append(row)
         self._row_of[event["order"]] = row
 
-    def _step(self, event: reader.Event) -> None:
+    def _step(self, event: Event) -> None:
         used, dropped = event["used"], event.get("dropped") or {}
         kept, gone = len(used["client"]), len(dropped.get("client", ()))
         self._version = event["version"]

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from afbs.record.reader import Floats
+from afbs.record.columns import Floats
 from afbs.report.arms import Arm, Spread
 from afbs.report.digest import Digest
 

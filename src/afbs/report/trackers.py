@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from afbs.record import reader
+from afbs.record.columns import Event
 from afbs.report.arms import flatten
 from afbs.types import UserError
 
@@ -64,7 +65,7 @@ def export(
     return sent
 
 
-def scalars(event: reader.Event) -> dict[str, float]:
+def scalars(event: Event) -> dict[str, float]:
     """The numbers of an evaluation or a step; nothing for other events."""
     if not isinstance(event.get("version"), int):
         return {}
