@@ -7,11 +7,13 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
+from torch import Tensor, nn
 
 from afbs.clients.trainer import Trainer
 from afbs.interfaces import LocalRule
-from afbs.types import Job
-from small import dataset, gradient, with_data, workload
+from afbs.types import Job, ModelChoice
+from small import Softmax, dataset, gradient, with_data, workload
 
 SIZE = 9
 
@@ -54,6 +56,21 @@ def test_another_occurrence_shuffles_otherwise() -> None:
     trainer = Trainer(workload(batch_size=3))
     base = trainer.initial()
     assert train(trainer, Job(1, 0, 0.1), base)[0].tobytes() != train(trainer, Job(1, 1, 0.1), base)[0].tobytes()
+
+
+class Dropped(Softmax):
+    def forward(self, x: Tensor) -> Tensor:
+        return super().forward(nn.functional.dropout(x, 0.5, self.training))
+
+
+def test_what_a_network_draws_itself_follows_from_the_job_alone() -> None:
+    work = replace(workload(), model=ModelChoice(Dropped))
+    trainer = Trainer(work)
+    base = trainer.initial()
+    first, _ = train(trainer, Job(1, 0, 0.1), base)
+    torch.rand(7)
+    assert train(trainer, Job(1, 0, 0.1), base)[0].tobytes() == first.tobytes()
+    assert train(trainer, Job(1, 1, 0.1), base)[0].tobytes() != first.tobytes()
 
 
 def test_the_initial_model_follows_from_the_seed() -> None:
