@@ -215,3 +215,48 @@ def test_clusters_by_noisy_counts_are_as_good_as_they_are_known_to_be(
         found = DifferentiallyPrivate(number=clusters, epsilon=epsilon).group(counts, Key.root(seed, "clusters"))
         agreements.append(adjusted_rand_score(truth, list(found.cluster_of.values())))
     assert np.mean(agreements) == pytest.approx(expected, abs=0.06)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(("known", "expected"), [(5, 0.44), (8, 0.69), (10, 0.87), (12, 0.92)])
+def test_a_dozen_known_histograms_do_without_the_projection(known: int, expected: float) -> None:
+    tops = []
+    for draw in range(10):
+        table = own_mixtures(draw, 600, 10)
+        points, _ = _points(table, draw)
+        order = np.random.default_rng(draw).permutation(600)
+        learned = attacks.learned_projection(points[order[:known]], proportions(table[order[:known]]))
+        others = order[known : known + 60]
+        tops.append(attacks.top_label_found(attacks.reconstruct(points[others], learned), table[others]).mean())
+    assert np.mean(tops) == pytest.approx(expected, abs=0.1)
+
+
+@pytest.mark.long
+def test_duplicates_give_most_columns_where_many_clients_have_one_label() -> None:
+    shares = []
+    for draw in range(10):
+        points, projection = _points(own_mixtures(draw, 600, 10), draw)
+        places = attacks.repeated_points(points, 4e-3)
+        distance = np.linalg.norm(projection.T[:, None] - places[None], axis=2)
+        shares.append((distance.min(axis=1) < 4e-3).mean())
+    assert np.mean(shares) > 0.6
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(("clusters", "expected"), [(3, 0.975), (5, 0.983)])
+def test_clusters_by_the_projection_are_as_good_as_they_are_known_to_be(clusters: int, expected: float) -> None:
+    from sklearn.metrics import adjusted_rand_score
+
+    agreements = []
+    for seed in range(5):
+        counts, truth = clustered(clusters, seed, clients=600, each=5000)
+        found = Projection(number=clusters).group(counts, Key.root(seed, "clusters"))
+        agreements.append(adjusted_rand_score(truth, list(found.cluster_of.values())))
+    assert np.mean(agreements) == pytest.approx(expected, abs=0.03)
+
+
+def _points(table: np.ndarray, draw: int) -> tuple[np.ndarray, np.ndarray]:
+    mechanism, secret = Projection(), bytes([draw, 7]) * 16
+    secrets = [Secrets(client.to_bytes(16, "big") + bytes([draw]) * 16, secret) for client in range(len(table))]
+    rows = [mechanism.sketch(row, own, 0).mean(axis=0) for row, own in zip(table, secrets, strict=True)]
+    return np.array(rows), mechanism.projection(secret, table.shape[1])
