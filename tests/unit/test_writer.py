@@ -31,6 +31,15 @@ def test_readers_see_what_was_flushed_before_the_run_ends(tmp_path: Path) -> Non
         assert json.loads((tmp_path / "events.jsonl").read_text(encoding="utf-8")) == {"event": "a", "name": "größer"}
 
 
+def test_a_run_that_is_being_written_cannot_be_taken_up_by_another(tmp_path: Path) -> None:
+    with Writer(tmp_path) as writer:
+        writer.event(event="a")
+        with pytest.raises(UserError, match="is being written by another process"):
+            Writer(tmp_path, 0)
+    with Writer(tmp_path) as writer:
+        assert writer.position() > 0
+
+
 def test_a_file_is_replaced_whole_or_not_at_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "result.json"
     replace_file(path, b"old")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import fcntl
 import json
 import os
 import shutil
@@ -24,6 +26,7 @@ class Writer:
         self.folder = folder
         try:
             self._file = (folder / "events.jsonl").open("ab")
+            self._claim()
             if offset is not None:
                 self._file.truncate(offset)
                 self._file.seek(0, os.SEEK_END)
@@ -60,6 +63,17 @@ class Writer:
 
     def close(self) -> None:
         self._attempt(self._file.close)
+
+    def _claim(self) -> None:
+        """Two processes that resume the same run would write into each other's lines. A lock ends with its process."""
+        try:
+            fcntl.flock(self._file.fileno(), fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            self._file.close()
+            raise UserError(f"{self.folder} is being written by another process; that run is not over yet.") from None
+        except OSError as error:
+            if error.errno not in (errno.ENOLCK, errno.EOPNOTSUPP):  # a file system without locks
+                raise
 
     def _attempt(self, action: Any) -> None:
         try:
