@@ -308,7 +308,7 @@ def _conclude(config: Config, writer: Writer, engine: Run, wall: float) -> None:
                 name: round(getattr(counts, name), 4)
                 for name in ("train", "evaluate", "plan", "apply", "record", "wait")
             },
-            "idle_share": engine.idle_share(),
+            "idle_share": engine.counts.idle_share(),
         },
         "sha256": hashlib.sha256(engine.params.tobytes()).hexdigest(),
     }

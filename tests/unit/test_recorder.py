@@ -92,12 +92,13 @@ def test_a_checkpoint_knows_where_the_record_stood(writer: Writer) -> None:
     recorder = Recorder(writer, elapsed=100.0)
     recorder.event(Dispatched(10.0, ORDER))
     recorder.checkpoint(Checkpoint(1, np.zeros(2, np.float32), {}, {}, {}, {}))
+    recorder.end(20.0, "interrupted")
     found, _ = load_checkpoint(writer.folder)
     assert found is not None
     lines = (writer.folder / "events.jsonl").read_bytes()[: found.offset].splitlines()
     assert [json.loads(line)["event"] for line in lines] == ["dispatch"]
     assert found.wall >= 100.0
-    assert told(writer)[-1] == {"event": "checkpoint", "version": 1, "file": "00000001.safetensors"}
+    assert told(writer)[-2] == {"event": "checkpoint", "version": 1, "file": "00000001.safetensors"}
 
 
 def test_progress_carries_the_last_known_accuracy(writer: Writer) -> None:

@@ -16,11 +16,13 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from heapq import heappop, heappush
 from time import perf_counter
-from typing import Any, NamedTuple, Protocol, final
+from typing import Any, NamedTuple, final
 
 import numpy as np
-from numpy.typing import NDArray
 
+from afbs.engine.counts import Counts
+from afbs.engine.outbox import Applied, Evaluation, Listener, Moment, Outbox
+from afbs.engine.versions import Versions
 from afbs.interfaces import Algorithm, Executor
 from afbs.record.checkpoint import Checkpoint
 from afbs.types import (
@@ -35,7 +37,6 @@ from afbs.types import (
     Matrix,
     Memory,
     Order,
-    Score,
     Step,
     Stopped,
     Trained,
@@ -49,44 +50,6 @@ _LOOK_AHEAD_BYTES = 256 * 2**20
 _LOOK_AHEAD_JOBS = 512
 _EVALUATION_SLACK = 8
 """An evaluation is as urgent as a job that is needed this many steps later."""
-
-
-class Listener(Protocol):
-    """Hears what happens, in the plan's order."""
-
-    def event(self, event: Event, rejected: Sequence[Update] = ()) -> None: ...
-
-    def evaluated(self, time: float, version: int, score: Score) -> None: ...
-
-    def checkpoint(self, checkpoint: Checkpoint) -> None: ...
-
-    def progress(self, time: float, version: int, trained: int) -> None:
-        """Called between two turns of the run, where it may be stopped by an exception."""
-
-
-@dataclass
-class Counts:
-    """What a run did and where its time went (seconds; `train` and `evaluate` are the workers')."""
-
-    arrived: int = 0
-    used: int = 0
-    dropped: int = 0
-    rejected: int = 0
-    lost: int = 0
-    trained: int = 0
-    samples: int = 0
-    steps: int = 0
-    evaluations: int = 0
-    train: float = 0.0
-    evaluate: float = 0.0
-    plan: float = 0.0
-    apply: float = 0.0
-    record: float = 0.0
-    wait: float = 0.0
-    idle: float = 0.0
-    """How long workers had nothing to do, after the first virtual hour."""
-    watched: float = 0.0
-    """How long workers were watched for that."""
 
 
 @dataclass
@@ -103,41 +66,13 @@ class _Pending:
     results: list[Trained] = field(default_factory=list)
 
 
-@dataclass
-class _Evaluation:
-    """One version on the test set, part by part."""
-
-    version: int
-    missing: int
-    confusion: NDArray[np.int64] | None = None
-    losses: dict[int, float] = field(default_factory=dict)
-
-    def score(self) -> Score:
-        assert self.confusion is not None
-        total = max(1, int(self.confusion.sum()))
-        loss = sum(self.losses[part] for part in sorted(self.losses))
-        return Score(int(np.trace(self.confusion)) / total, loss / total, self.confusion)
-
-
-class _Moment(NamedTuple):
-    """A moment of the grid; it enters the record once its evaluation is done."""
-
-    time: float
-    evaluation: _Evaluation
-
-
-class _Applied(NamedTuple):
-    decided: Decided
-    rejected: Sequence[Update]
-
-
 class _Task(NamedTuple):
     """What a task number stands for: a row of a pending step, or a part of an evaluation."""
 
     pending: _Pending | None
     row: int
     order: Order | None
-    evaluation: _Evaluation | None = None
+    evaluation: Evaluation | None = None
 
 
 @final
@@ -175,8 +110,7 @@ class Run:
         self._memory: Memory = algorithm.begin(self.params)
         self._states: dict[ClientId, Vector] = {}
         self._state_slots: dict[ClientId, int] = {}
-        self._slots: dict[int, int] = {}
-        self._users: defaultdict[int, int] = defaultdict(int)
+        self._versions = Versions(executor)
         self._pending: deque[_Pending] = deque()
         self._ahead = 0
         self._ready: list[tuple[int, int, int]] = []
@@ -184,8 +118,8 @@ class Run:
         self._tasks: dict[int, _Task] = {}
         self._under_way = 0
         self._numbers = 0
-        self._outbox: deque[Event | _Applied | _Moment | Checkpoint] = deque()
-        self._evaluation: _Evaluation | None = None
+        self._outbox = Outbox(listener)
+        self._evaluation: Evaluation | None = None
         self._contents: dict[int, Vector] = {}
         self._saved_at = perf_counter()
         self._watching_since: float | None = None
@@ -201,7 +135,7 @@ class Run:
         """Everything in `events`. With a checkpoint, the events up to it are only read, not done."""
         self._events = events
         if checkpoint is None:
-            self._slots[0] = self._executor.publish(self.params)
+            self._versions.add(0, self.params)
         else:
             self._take_up(checkpoint)
         while True:
@@ -222,7 +156,7 @@ class Run:
         self._announce(self._tail)
         self._evaluate_until(stopped.time, including=True)
         self.time = stopped.time
-        self._outbox.append(stopped)
+        self._outbox.put(stopped)
         self.settle()
         return stopped
 
@@ -235,16 +169,10 @@ class Run:
 
     def save(self) -> None:
         """A checkpoint of the version that exists now, in its place in the record."""
-        versions = {version: self._executor.read(self._slots[version]).copy() for version in self._live()}
-        self._outbox.append(
-            Checkpoint(self.version, self.params, self._memory, dict(self._states), versions, vars(self.counts).copy())
-        )
+        older, counts = self._versions.older(), vars(self.counts).copy()
+        self._outbox.put(Checkpoint(self.version, self.params, self._memory, dict(self._states), older, counts))
         self._saved_at = perf_counter()
         self._post()
-
-    def idle_share(self) -> float:
-        """The share of their time that workers had nothing to do, from the second virtual hour on."""
-        return round(self.counts.idle / self.counts.watched, 4) if self.counts.watched else 0.0
 
     def content(self, order: Order) -> Vector:
         """One update (start minus end), now: for algorithms that look before they decide. The plan waits for it."""
@@ -259,14 +187,14 @@ class Run:
             while lone.missing:
                 self._hand_out()
                 self._collect()
-            self._count(lone)
+            self.counts.add_jobs(lone.results)
             assert lone.rows is not None
             self._contents[order.sequence] = lone.rows[0].copy()
             self._executor.release(lone.first)
         vector = self._contents[order.sequence]
         if self._algorithm.ships == "delta":
             return vector
-        delta: Vector = self._executor.read(self._slots[order.version]) - vector
+        delta: Vector = self._versions.read(order.version) - vector
         return delta
 
     # 1. read the plan
@@ -289,7 +217,7 @@ class Run:
             if isinstance(event, Decided):
                 return _Pending(event, seen)
             if isinstance(event, Dispatched):
-                self._users[event.order.version] += 1
+                self._versions.use(event.order.version)
             if isinstance(event, Stopped):
                 self._stopped = event
                 self._tail = seen
@@ -335,7 +263,7 @@ class Run:
             number = entry[2]
             task = self._tasks[number]
             if task.evaluation is not None:
-                self._executor.evaluate(number, self._slots[task.evaluation.version], task.row)
+                self._executor.evaluate(number, self._versions.slot(task.evaluation.version), task.row)
             elif evaluations_only:
                 kept.append(entry)
                 continue
@@ -353,7 +281,7 @@ class Run:
         state = None
         if self._stateful:
             state = self._state_slot(order.client), pending.first + len(pending.orders) + task.row
-        self._executor.train(number, job, self._slots[order.version], pending.first + task.row, state)
+        self._executor.train(number, job, self._versions.slot(order.version), pending.first + task.row, state)
 
     def _state_slot(self, client: ClientId) -> int:
         if client not in self._state_slots:
@@ -387,14 +315,6 @@ class Run:
             task.pending.rejected.add(task.row)
         task.pending.results.append(result)
 
-    def _count(self, pending: _Pending) -> None:
-        """Jobs count when they are used, so that what a checkpoint holds fits its version."""
-        self.counts.trained += len(pending.results)
-        for result in pending.results:
-            self.counts.samples += result.samples
-            self.counts.steps += result.steps
-            self.counts.train += result.seconds
-
     # 3. apply steps in order
 
     def _apply_next(self) -> bool:
@@ -418,18 +338,17 @@ class Run:
             self._executor.release(pending.first)
         self._evaluate_until(decided.time)
         self.version, self.time = decided.version, decided.time
-        self._slots[self.version] = self._executor.publish(self.params)
+        self._versions.add(self.version, self.params)
         for entry in self._waiting.pop(self.version, ()):
             heappush(self._ready, entry)
         self._ahead -= len(pending.orders)
         self.counts.used += len(step.used)
         self.counts.dropped += len(step.dropped)
         self.counts.rejected += len(rejected)
-        self._count(pending)
-        self._outbox.append(_Applied(decided._replace(step=step), rejected))
+        self.counts.add_jobs(pending.results)  # now, so that what a checkpoint counts fits its version
+        self._outbox.put(Applied(decided._replace(step=step), rejected))
         for update in (*decided.step.used, *decided.step.dropped):
-            self._let_go(update.base_version)
-        self._let_go_if_unused(self.version - 1)
+            self._versions.let_go(update.base_version)
         self.counts.apply += perf_counter() - began
         if self._every and self.version % self._every == 0:
             self._evaluate(self.time)
@@ -456,27 +375,12 @@ class Run:
     def _announce(self, events: Sequence[Event]) -> None:
         for event in events:
             self._evaluate_until(event.time)
-            self._outbox.append(event)
+            self._outbox.put(event)
             if isinstance(event, Arrived):
                 self.counts.arrived += 1
             elif isinstance(event, Lost):
                 self.counts.lost += 1
-                self._let_go(event.order.version)
-
-    def _let_go(self, version: int) -> None:
-        self._users[version] -= 1
-        self._let_go_if_unused(version)
-
-    def _let_go_if_unused(self, version: int) -> None:
-        if version < self.version and self._users[version] <= 0:
-            self._users.pop(version, None)
-            slot = self._slots.pop(version, None)
-            if slot is not None:
-                self._executor.retire(slot)
-
-    def _live(self) -> list[int]:
-        """The versions that jobs still to be applied start from, besides the newest."""
-        return [version for version in self._slots if version < self.version]
+                self._versions.let_go(event.order.version)
 
     # 4. evaluate and record
 
@@ -487,43 +391,27 @@ class Run:
 
     def _evaluate(self, time: float) -> None:
         if self._evaluation is None or self._evaluation.version != self.version:
-            self._evaluation = _Evaluation(self.version, self._parts)
+            self._evaluation = Evaluation(self.version, self._parts)
             self.counts.evaluations += 1
-            self._users[self.version] += 1
+            self._versions.use(self.version)
             for part in range(self._parts):
                 self._numbers += 1
                 self._tasks[self._numbers] = _Task(None, part, None, self._evaluation)
                 heappush(self._ready, (self.version + _EVALUATION_SLACK, 0, self._numbers))
-        self._outbox.append(_Moment(time, self._evaluation))
+        self._outbox.put(Moment(time, self._evaluation))
 
     def _evaluated(self, task: _Task, result: Evaluated) -> None:
         evaluation = task.evaluation
         assert evaluation is not None
-        known = evaluation.confusion
-        evaluation.confusion = result.confusion if known is None else known + result.confusion
-        evaluation.losses[task.row] = result.loss
-        evaluation.missing -= 1
+        evaluation.add(task.row, result)
         self.counts.evaluate += result.seconds
         if not evaluation.missing:
-            self._let_go(evaluation.version)
+            self._versions.let_go(evaluation.version)
             self._post()
 
     def _post(self) -> None:
-        """Tell the listener everything up to the first evaluation that is still under way."""
         began = perf_counter()
-        while self._outbox:
-            item = self._outbox[0]
-            if isinstance(item, _Moment):
-                if item.evaluation.missing:
-                    break
-                self._listener.evaluated(item.time, item.evaluation.version, item.evaluation.score())
-            elif isinstance(item, Checkpoint):
-                self._listener.checkpoint(item)
-            elif isinstance(item, _Applied):
-                self._listener.event(item.decided, item.rejected)
-            else:
-                self._listener.event(item)
-            self._outbox.popleft()
+        self._outbox.post()
         self.counts.record += perf_counter() - began
 
     # taking up a run again
@@ -539,9 +427,9 @@ class Run:
                 raise UserError("The run ends before its checkpoint: its configuration was changed after it began.")
             for event in pending.events:
                 if isinstance(event, Lost):
-                    self._users[event.order.version] -= 1
+                    self._versions.let_go(event.order.version)
             for update in (*pending.decided.step.used, *pending.decided.step.dropped):
-                self._users[update.base_version] -= 1
+                self._versions.let_go(update.base_version)
             if pending.decided.version == checkpoint.version:
                 self.time = pending.decided.time
                 break
@@ -550,6 +438,4 @@ class Run:
         self.version, self.params = checkpoint.version, checkpoint.params
         self._memory, self._states = dict(checkpoint.memory), dict(checkpoint.states)
         self.counts = Counts(**checkpoint.counts)
-        self._users = defaultdict(int, {version: users for version, users in self._users.items() if users > 0})
-        self._slots = {version: self._executor.publish(vector) for version, vector in checkpoint.versions.items()}
-        self._slots[self.version] = self._executor.publish(self.params)
+        self._versions.restore(checkpoint.versions, checkpoint.version, checkpoint.params)

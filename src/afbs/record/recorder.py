@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
+from pathlib import Path
 from time import perf_counter
 from typing import Any, NamedTuple, final
 
@@ -38,6 +40,8 @@ class Recorder:
         self._confusion: NDArray[np.int64] | None = None
         self._accuracy: float | None = None
         self._on_progress = on_progress
+        self._saver = ThreadPoolExecutor(1, "afbs-checkpoint")
+        self._saving: tuple[int, Future[Path]] | None = None
 
     def wall(self) -> float:
         return round(perf_counter() - self._zero, 4)
@@ -91,10 +95,19 @@ class Recorder:
         self._flush()
 
     def checkpoint(self, checkpoint: Checkpoint) -> None:
-        """The checkpoint remembers where the record stood, so that a resumed run continues exactly there."""
+        """The checkpoint remembers where the record stood, so that a resumed run continues exactly there.
+
+        It is written by a thread while the run goes on: nothing in it is ever changed.
+        """
+        self._note_saved(wait=True)
         placed = replace(checkpoint, offset=self._writer.position(), wall=self.wall())
-        path = save_checkpoint(self._writer.folder, placed)
-        self._writer.event(event="checkpoint", version=checkpoint.version, file=path.name, wall=self.wall())
+        self._saving = checkpoint.version, self._saver.submit(save_checkpoint, self._writer.folder, placed)
+
+    def _note_saved(self, wait: bool = False) -> None:
+        """A line for the checkpoint that has been written, if one has."""
+        if self._saving is not None and (wait or self._saving[1].done()):
+            (version, saved), self._saving = self._saving, None
+            self._writer.event(event="checkpoint", version=version, file=saved.result().name, wall=self.wall())
 
     def progress(self, time: float, version: int, trained: int) -> None:
         if self._on_progress:
@@ -104,6 +117,7 @@ class Recorder:
         self._writer.event(event="resume", version=version, wall=self.wall())
 
     def end(self, time: float, reason: str) -> None:
+        self._note_saved(wait=True)
         confusion = None if self._confusion is None else self._confusion.tolist()
         self._write("end", time, reason=reason, confusion=confusion, wall=self.wall())
         self._flush()
@@ -112,6 +126,7 @@ class Recorder:
         self._writer.event(event=event, time=time, **fields)
 
     def _flush(self) -> None:
+        self._note_saved()
         self._writer.flush()
         self._flushed = perf_counter()
 
