@@ -75,6 +75,43 @@ class TwoHalves(LabelMechanism):
     def admit(self, grouping: Grouping, examples: Mapping[ClientId, int], classes: int) -> Talk:
         """Late clients go to the nearest centroid. Nobody else's cluster changes."""
 
+    @abstractmethod
+    def released(self, classes: int) -> dict[str, Any]:
+        """What the server learns, for the record."""
+
+    def grouping(
+        self,
+        cluster_of: Mapping[ClientId, int],
+        refused: Mapping[ClientId, str],
+        centroids: NDArray[np.float64],
+        classes: int,
+        releases: int,
+    ) -> Grouping:
+        """The clusters, the unknown among them, and what the record says of them."""
+        unknown = len(centroids)
+        notes = {
+            "mechanism": self.name,
+            "number": len(centroids),
+            "chosen_by": "setting" if self.number else "silhouette",
+            "released": self.released(classes),
+            "releases": releases,
+            "refused": dict(refused),
+            "unknown_cluster": unknown if refused else None,
+        }
+        everyone = {**cluster_of, **dict.fromkeys(refused, unknown)}
+        return Grouping(dict(sorted(everyone.items())), notes, centroids)
+
+    def enlarged(
+        self, before: Grouping, cluster_of: Mapping[ClientId, int], refused: Mapping[ClientId, str], classes: int
+    ) -> Grouping:
+        """The same clusters with late clients in them."""
+        assert before.centroids is not None
+        late = {*cluster_of, *refused}
+        unknown = {client: why for client, why in before.notes["refused"].items() if client not in late}
+        known = {c: k for c, k in before.cluster_of.items() if c not in late and c not in unknown}
+        releases = int(before.notes["releases"])
+        return self.grouping({**known, **cluster_of}, {**unknown, **refused}, before.centroids, classes, releases)
+
     def group(self, counts: Counts, key: Key, most: int = 10) -> Grouping:
         """Both halves in one process, with secrets that follow from the key unless the settings name one."""
         if self.number == 1:

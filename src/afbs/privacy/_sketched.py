@@ -51,10 +51,6 @@ class Sketched(TwoHalves):
     def point(self, sketch: Array, examples: int, classes: int) -> Array:
         """A sketch as a point to cluster; raises `RefusedError` if no honest client could have sent it."""
 
-    @abstractmethod
-    def released(self, classes: int) -> dict[str, Any]:
-        """What the server learns, for the record."""
-
     def client(self, client: ClientId, counts: NDArray[Any], secrets: Secrets) -> SketchClient:
         return SketchClient(self, counts, secrets)
 
@@ -72,23 +68,13 @@ class Sketched(TwoHalves):
         if before is not None and before.centroids is not None:
             clustered = renamed(clustered, before.centroids)
         cluster_of = dict(zip(clients, clustered.labels.tolist(), strict=True))
-        return self._grouping(cluster_of, refused, clustered.centroids, classes, release + 1)
+        return self.grouping(cluster_of, refused, clustered.centroids, classes, release + 1)
 
     def admit(self, grouping: Grouping, examples: Mapping[ClientId, int], classes: int) -> Talk:
         points, refused = self._points((yield self._questions(examples, 0)), examples, classes)
         assert grouping.centroids is not None
         cluster_of = {client: nearest(grouping.centroids, point) for client, point in points.items()}
-        known = {client: cluster for client, cluster in grouping.cluster_of.items() if client not in examples}
-        unknown = {client: why for client, why in grouping.notes["refused"].items() if client not in examples}
-        for client in unknown:
-            del known[client]
-        return self._grouping(
-            {**known, **cluster_of},
-            {**unknown, **refused},
-            grouping.centroids,
-            classes,
-            int(grouping.notes["releases"]),
-        )
+        return self.enlarged(grouping, cluster_of, refused, classes)
 
     @staticmethod
     def _questions(examples: Mapping[ClientId, int], release: int) -> dict[ClientId, Message]:
@@ -116,24 +102,3 @@ class Sketched(TwoHalves):
         if not np.all(np.isfinite(sketch)):
             raise RefusedError("the sketch is not finite")
         return self.point(sketch.astype(np.float64), examples, classes)
-
-    def _grouping(
-        self,
-        cluster_of: dict[ClientId, int],
-        refused: dict[ClientId, str],
-        centroids: Array,
-        classes: int,
-        releases: int,
-    ) -> Grouping:
-        unknown = len(centroids)
-        notes = {
-            "mechanism": self.name,
-            "number": len(centroids),
-            "chosen_by": "setting" if self.number else "silhouette",
-            "released": self.released(classes),
-            "releases": releases,
-            "refused": dict(refused),
-            "unknown_cluster": unknown if refused else None,
-        }
-        everyone = {**cluster_of, **dict.fromkeys(refused, unknown)}
-        return Grouping(dict(sorted(everyone.items())), notes, centroids)

@@ -96,7 +96,7 @@ class Secure(TwoHalves):
         cluster_of = crowd.heard(chosen)
         if before is None:
             best, cluster_of = _by_size(best, cluster_of)
-        return self._grouping(cluster_of, crowd.refused, best, session + 1)
+        return self.grouping(cluster_of, crowd.refused, best, classes, session + 1)
 
     def admit(self, grouping: Grouping, examples: Mapping[ClientId, int], classes: int) -> Talk:
         """They are sent the centroids and say which is nearest."""
@@ -104,10 +104,7 @@ class Secure(TwoHalves):
         chosen = yield from choices(list(examples), 0, grouping.centroids)
         crowd = Crowd(0, list(examples))
         cluster_of = crowd.heard(chosen)
-        unknown = {client: why for client, why in grouping.notes["refused"].items() if client not in examples}
-        known = {c: k for c, k in grouping.cluster_of.items() if c not in examples and c not in unknown}
-        releases = int(grouping.notes["releases"])
-        return self._grouping({**known, **cluster_of}, {**unknown, **crowd.refused}, grouping.centroids, releases)
+        return self.enlarged(grouping, cluster_of, crowd.refused, classes)
 
     @property
     def sums(self) -> int:
@@ -115,12 +112,12 @@ class Secure(TwoHalves):
         return self.steps * self.starts + 1
 
     def epsilon(self, delta: float = 1e-5) -> float | None:
-        """What all the noisy sums together promise a whole client; None, for nothing, without noise.
+        """What all the noisy sums, of all planned releases, promise a whole client; None, for nothing, without noise.
 
         A client that is replaced moves one of two clusters' numbers (2) and proportions (2), and a distance (2² = 4),
         in squares.
         """
-        moved = (4 * self.sums + 4 * self.starts) ** 0.5
+        moved = (self.releases * (4 * self.sums + 4 * self.starts)) ** 0.5
         return round(gaussian_epsilon(self.noise / moved, delta), 1) if self.noise else None
 
     def _sum(self, crowd: Crowd, step: int, centroids: Array, rng: np.random.Generator) -> Sum:
@@ -145,28 +142,15 @@ class Secure(TwoHalves):
             )
         return sums
 
-    def _grouping(
-        self, cluster_of: Mapping[ClientId, int], refused: Mapping[ClientId, str], centroids: Array, releases: int
-    ) -> Grouping:
-        unknown = len(centroids)
-        notes = {
-            "mechanism": self.name,
-            "number": len(centroids),
-            "chosen_by": "setting",
-            "released": {
-                "what": f"sums over all clients for {self.steps} steps of {self.starts} starts, with noise; "
-                "one cluster id a client",
-                "noise": self.noise,
-                "epsilon_for_a_whole_client": self.epsilon(),
-                "neighbours": self.neighbours,
-                "protects": "each client's labels, but for its cluster id, against a server that follows the protocol",
-            },
-            "releases": releases,
-            "refused": dict(refused),
-            "unknown_cluster": unknown if refused else None,
+    def released(self, classes: int) -> dict[str, Any]:
+        return {
+            "what": f"sums over all clients for {self.steps} steps of {self.starts} starts, with noise; "
+            "one cluster id a client",
+            "noise": self.noise,
+            "epsilon_for_a_whole_client": self.epsilon(),
+            "neighbours": self.neighbours,
+            "protects": "each client's labels, but for its cluster id, against a server that follows the protocol",
         }
-        everyone = {**cluster_of, **dict.fromkeys(refused, unknown)}
-        return Grouping(dict(sorted(everyone.items())), notes, centroids)
 
 
 def _moved(clients: Array, sums: Array, fallback: Array, least: float) -> Array:
