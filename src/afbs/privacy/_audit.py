@@ -12,13 +12,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from afbs.core import attacks
-from afbs.core.calibration import gaussian_delta, largest_advantage
 from afbs.core.clustering import kmeans
 from afbs.core.informed import fitted, informed
 from afbs.core.sketch import proportions
 from afbs.interfaces import LabelMechanism
+from afbs.privacy._audit_membership import Membership, computed, measured
 from afbs.privacy._halves import Message, converse
-from afbs.privacy._keys import Secrets, simulated
+from afbs.privacy._keys import simulated
 from afbs.privacy._masking import decode
 from afbs.privacy._sketched import Sketched
 from afbs.privacy.dp import DifferentiallyPrivate
@@ -34,8 +34,6 @@ Integers = NDArray[np.int64]
 
 DRAWS = 5
 """A projection or a noise is drawn this often, and what was found is averaged."""
-TRIALS = 1000
-"""Releases with and without the sample in question, for the membership attack."""
 MANY_LABELS = 20
 """Beyond this the costly attacks are made on a part of the clients."""
 PART = 120
@@ -50,15 +48,6 @@ class Finding:
     top: float | None = None
     exact: float | None = None
     note: str = ""
-
-
-@dataclass(frozen=True)
-class Membership:
-    """How well one sample's label can be told from another: measured, and what the mechanism promises at most."""
-
-    measured: float
-    allowed: float
-    how: str
 
 
 @dataclass(frozen=True)
@@ -179,7 +168,7 @@ def _projection(
     findings = [_mean(attack, found) for attack, found in seen.items()]
     note = "without help: the share of the projection's columns that lie where several clients lie"
     findings.append(Finding(f"duplicates: {np.mean(columns):.0%} of columns", note=note))
-    return float(np.mean(agreements)), findings, _membership(open_secret, table, key.child(DRAWS))
+    return float(np.mean(agreements)), findings, measured(open_secret, table, key.child(DRAWS))
 
 
 def _noisy(
@@ -200,7 +189,7 @@ def _noisy(
             estimates[members] = fitted(points[members], examples[members], as_it_is, spread, shared[0])
         together.append(_finding("", estimates, table))
     findings = [_mean("noisy counts", alone), _mean("noisy counts + clusters", together)]
-    return float(np.mean(agreements)), findings, _membership(mechanism, table, key.child(DRAWS))
+    return float(np.mean(agreements)), findings, measured(mechanism, table, key.child(DRAWS))
 
 
 def _secure(
@@ -234,7 +223,7 @@ def _secure(
             f"nameless; {_readable(opened, np.roll(table, 1, axis=1), mechanism.noise):.1%} with the labels exchanged",
         ),
     ]
-    return _agreement(groups, truth), findings, _secure_membership(mechanism, table)
+    return _agreement(groups, truth), findings, computed(mechanism, table)
 
 
 def _overheard(mechanism: Sketched, table: Integers, key: Key) -> tuple[Integers, Array]:
@@ -258,44 +247,6 @@ def _columns_found(points: Array, projection: Array, tolerance: float) -> float:
         return 0.0
     distance = np.linalg.norm(projection.T[:, None, :] - places[None, :, :], axis=2)
     return float((distance.min(axis=1) < tolerance).mean())
-
-
-def _membership(mechanism: Projection | DifferentiallyPrivate, table: Integers, key: Key) -> Membership:
-    """A server that knows all of a client's samples but one label, told apart by the releases of the real mechanism."""
-    sizes = table.sum(axis=1)
-    chosen = [int(np.argsort(sizes, kind="stable")[int(share * (len(sizes) - 1))]) for share in (0.25, 0.5, 0.75)]
-    found = []
-    for place, client in enumerate(chosen):
-        shared = simulated(key, client).shared
-        one, other = table[client], _neighbour(table[client])
-        means = [_expected(mechanism, row, shared) for row in (one, other)]
-        direction = means[1] - means[0]
-        draws = [
-            np.array(
-                [
-                    float(_flat(mechanism.sketch(row, Secrets(own, shared), 0)) @ direction)
-                    for own in _owns(key.child(place, which), TRIALS if len(one) <= MANY_LABELS else TRIALS // 10)
-                ]
-            )
-            for which, row in enumerate((one, other))
-        ]
-        found.append(attacks.advantage(*draws))
-    allowed = 1.0
-    if isinstance(mechanism, DifferentiallyPrivate):
-        allowed = largest_advantage(mechanism.epsilon, mechanism.delta)
-    return Membership(float(np.mean(found)), allowed, "measured on three clients, small, middling and large")
-
-
-def _secure_membership(mechanism: Secure, table: Integers) -> Membership:
-    """Computed, not measured: whoever knows everything but one label of a middling client, from all the noisy sums."""
-    middling = float(np.median(table.sum(axis=1)))
-    # One label moves the proportions by √2/n in every sum, and the distance by at most 4/n in the last one.
-    moved = (2 * mechanism.sums + 16 * mechanism.starts) ** 0.5 / middling
-    how = "computed for a middling client against whoever knows all other samples of all clients"
-    if not mechanism.noise:
-        return Membership(1.0, 1.0, how)
-    advantage = gaussian_delta(0.0, mechanism.noise / moved)
-    return Membership(advantage, advantage, how)
 
 
 def _readable(opened: Sequence[Array], table: Integers, noise: float) -> float:
@@ -330,31 +281,6 @@ def _side_channel(table: Integers, key: Key, bias: tuple[Integers, Array] | None
         _finding("last-layer bias", estimates, table[clients]),
         note=f"{len(clients)} clients trained a small network on made-up features",
     )
-
-
-def _neighbour(counts: Integers) -> Integers:
-    """The same client, had one sample of its main label the next label."""
-    other = counts.copy()
-    main = int(counts.argmax())
-    other[main] -= 1
-    other[(main + 1) % len(counts)] += 1
-    return other
-
-
-def _expected(mechanism: Projection | DifferentiallyPrivate, counts: Integers, shared: bytes | None) -> Array:
-    """A release without its noise, as whoever knows the secret can compute it."""
-    if isinstance(mechanism, DifferentiallyPrivate):
-        return counts.astype(np.float64)
-    return _flat(replace(mechanism, noise=0.0).sketch(counts, Secrets(bytes(32), shared), 0))
-
-
-def _flat(sketch: Array) -> Array:
-    return np.asarray(sketch.reshape(-1))
-
-
-def _owns(key: Key, number: int) -> list[bytes]:
-    content = key.generator().bytes(32 * number)
-    return [content[32 * i : 32 * i + 32] for i in range(number)]
 
 
 def _finding(attack: str, estimates: Array, table: Integers) -> Finding:
