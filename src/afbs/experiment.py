@@ -236,7 +236,7 @@ def _execute(
                     writer.close()
                     raise Interrupted(folder) from None
             writer.close()
-            _conclude(config, writer, engine, recorder.wall())
+            _conclude(config, writer, engine, executor.peak_bytes, recorder.wall())
             recorder.progress(engine.time, engine.version, engine.counts.trained)
     except KeyboardInterrupt:  # too early to have anything to save, or too impatient to wait for it
         raise Interrupted(folder) from None
@@ -276,7 +276,7 @@ def _executor(config: Config, workload: Workload) -> Executor:
     return Processes(workload, config.run.worker_count)
 
 
-def _conclude(config: Config, writer: Writer, engine: Run, wall: float) -> None:
+def _conclude(config: Config, writer: Writer, engine: Run, memory: int, wall: float) -> None:
     """The final model and the summary: `result.json` comes last, so a folder that has it is complete."""
     from safetensors.numpy import save
 
@@ -300,6 +300,7 @@ def _conclude(config: Config, writer: Writer, engine: Run, wall: float) -> None:
             "steps": counts.steps,
         },
         "evaluations": counts.evaluations,
+        "vector_memory_bytes": memory,
         "upload_bytes": size * (counts.used + counts.rejected),
         "skipped_upload_bytes": size * counts.dropped,
         "wall": {

@@ -233,6 +233,11 @@ class Executor(ABC):
     @abstractmethod
     def evaluate(self, task: int, base: int, part: int) -> None: ...
 
+    @property
+    @abstractmethod
+    def peak_bytes(self) -> int:
+        """The most memory that vectors have taken at a time."""
+
     @abstractmethod
     def collect(self) -> list[Trained | Evaluated]:
         """What has been finished; waits for at least one while anything is under way."""

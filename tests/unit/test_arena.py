@@ -84,3 +84,17 @@ def test_no_row_ever_belongs_to_two_blocks(actions: list[tuple[bool, int]]) -> N
                 assert (first + number) * 64 <= os.fstat(fd).st_size
     finally:
         os.close(fd)
+
+
+def test_the_peak_is_the_highest_row_that_was_ever_in_use() -> None:
+    fd = unnamed_file()
+    try:
+        arena = Arena(16, fd)
+        first = arena.allocate(3)
+        arena.allocate(2)
+        assert arena.peak_bytes == 5 * 64
+        arena.free(first)
+        arena.allocate(3)
+        assert arena.peak_bytes == 5 * 64
+    finally:
+        os.close(fd)

@@ -95,6 +95,10 @@ class Fake(Executor):
         value = float(self.slots[base][0])
         self._add(lambda: Evaluated(task, np.array([[part + 1, 0], [1, 2]]), value, 0.25))
 
+    @property
+    def peak_bytes(self) -> int:
+        return 0
+
     def _add(self, work: Any) -> None:
         self.tasks.append(work)
         self.most_under_way = max(self.most_under_way, len(self.tasks))

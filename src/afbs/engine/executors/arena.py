@@ -31,6 +31,7 @@ class Arena:
         self._map: np.ndarray[tuple[int, int], np.dtype[np.float32]] | None = None
         self._free: list[tuple[int, int]] = []
         self._taken: dict[int, int] = {}
+        self._highest = 0
 
     def rows(self, first: int, count: int) -> Matrix:
         """A view of `count` rows."""
@@ -46,12 +47,18 @@ class Arena:
             if free >= count:
                 self._free[place : place + 1] = [(first + count, free - count)] if free > count else []
                 self._taken[first] = count
+                self._highest = max(self._highest, first + count)
                 return first
         grown = max(64, count, self._rows // 2)
         os.ftruncate(self.fd, (self._rows + grown) * self._stride)
         self._put_back(self._rows, grown)
         self._rows += grown
         return self.allocate(count)
+
+    @property
+    def peak_bytes(self) -> int:
+        """How much memory all rows that were ever in use take."""
+        return self._highest * self._stride
 
     def free(self, first: int) -> None:
         self._put_back(first, self._taken.pop(first))

@@ -30,6 +30,7 @@ class Inline(Executor):
         self._rows: dict[int, Vector] = {}
         self._blocks: dict[int, int] = {}
         self._next = 0
+        self._peak = 0
         self._tasks: deque[Callable[[], Trained | Evaluated]] = deque()
 
     def initial(self) -> Vector:
@@ -38,6 +39,7 @@ class Inline(Executor):
     def publish(self, vector: Vector) -> int:
         self._next += 1
         self._rows[self._next] = vector
+        self._peak = max(self._peak, len(self._rows))
         return self._next
 
     def read(self, slot: int) -> Vector:
@@ -52,6 +54,7 @@ class Inline(Executor):
         self._next += rows
         self._rows.update({first + row: matrix[row] for row in range(rows)})
         self._blocks[first] = rows
+        self._peak = max(self._peak, len(self._rows))
         return first, matrix
 
     def release(self, first: int) -> None:
@@ -69,6 +72,10 @@ class Inline(Executor):
 
     def collect(self) -> list[Trained | Evaluated]:
         return [self._tasks.popleft()()] if self._tasks else []
+
+    @property
+    def peak_bytes(self) -> int:
+        return 4 * self._size * self._peak
 
     def close(self) -> None:
         torch.set_num_threads(self._threads)

@@ -125,6 +125,10 @@ class Processes(Executor):
         busy = {worker.connection: worker for worker in self._staff if worker.tasks}
         return [self._result(busy[connection]) for connection in wait(list(busy))] if busy else []  # type: ignore[index]
 
+    @property
+    def peak_bytes(self) -> int:
+        return self._arena.peak_bytes
+
     def close(self) -> None:
         for worker in self._staff:
             worker.connection.close()
