@@ -93,7 +93,7 @@ class _Step(NamedTuple):
 
 _COUNTS = ("start", "used", "dropped", "rejected")
 _UPDATE_COLUMNS = ("client", "staleness", "examples", "order")
-_NO_NOTES: Mapping[str, Any] = {}
+_MOST = 1 << 62
 
 
 class Log:
@@ -118,21 +118,22 @@ class Log:
             self._confusion = event.pop("confusion")
         try:
             if kind == "dispatch":
-                self._dispatches[event["sequence"]] = (event["client"], event["version"], event["time"])
+                order = whole(event["sequence"])
+                self._dispatches[order] = (whole(event["client"]), whole(event["version"]), real(event["time"]))
             elif kind == "arrival":
-                self._finishes[event["order"]] = (event["time"], False)
+                self._finishes[whole(event["order"])] = (real(event["time"]), False)
             elif kind == "lost":
-                self._finishes[event["order"]] = (event["time"], True)
+                self._finishes[whole(event["order"])] = (real(event["time"]), True)
             elif kind == "step":
                 self._add_step(event)
             elif kind == "eval":
-                self._evals[number(event, "time"), int(event["version"])] = event
+                self._evals[real(event["time"]), whole(event["version"])] = event
             elif kind == "resume":
                 self._resumes += 1
                 self._end = None
             elif kind == "end":
                 self._end = event
-        except (KeyError, TypeError, ValueError):
+        except (KeyError, TypeError, ValueError, OverflowError):
             self.unreadable += 1
 
     def columns(self) -> Columns:
@@ -152,20 +153,23 @@ class Log:
     def _add_step(self, event: Event) -> None:
         used, dropped = table(event, "used"), table(event, "dropped")
         sizes = len(used.get("client", ())), len(dropped.get("client", ()))
-        start = len(self._weight)
-        for name, column in self._flat.items():
-            for part, size in zip((used, dropped), sizes, strict=True):
-                column.extend(_sized(part.get(name), size, -1))
-        self._weight.extend(_sized(used.get("weight"), sizes[0], math.nan))
-        self._weight.extend([math.nan] * sizes[1])
-        self._steps[int(event["version"])] = _Step(
-            number(event, "time"),
+        # Everything is looked at before anything is kept: a step that cannot be read must leave no half of itself.
+        columns = [
+            array("q", [*_sized(used.get(name), sizes[0], -1), *_sized(dropped.get(name), sizes[1], -1)])
+            for name in _UPDATE_COLUMNS
+        ]
+        weight = array("d", [*_sized(used.get("weight"), sizes[0], math.nan), *[math.nan] * sizes[1]])
+        self._steps[whole(event["version"])] = _Step(
+            real(event["time"]),
             number(event, "wall"),
-            start,
+            len(self._weight),
             *sizes,
             len(event.get("rejected") or ()),
-            event.get("notes") or _NO_NOTES,
+            table(event, "notes"),
         )
+        for flat, column in zip(self._flat.values(), columns, strict=True):
+            flat.extend(column)
+        self._weight.extend(weight)
 
     def _step_columns(self) -> tuple[Steps, Updates]:
         versions = sorted(self._steps)
@@ -195,16 +199,16 @@ class Log:
     def _eval_columns(self) -> Evals:
         rows = [self._evals[place] for place in sorted(self._evals)]
         classes = [row["per_class"] if isinstance(row.get("per_class"), list) else [] for row in rows]
-        table = np.full((len(rows), max(map(len, classes), default=0)), np.nan)
+        shares = np.full((len(rows), max(map(len, classes), default=0)), np.nan)
         for i, row in enumerate(classes):
-            table[i, : len(row)] = [math.nan if value is None else value for value in row]
+            shares[i, : len(row)] = [value if isinstance(value, int | float) else math.nan for value in row]
         return Evals(
             time=_floats(rows, "time"),
             version=np.array([row["version"] for row in rows], np.int64),
             wall=_floats(rows, "wall"),
             accuracy=_floats(rows, "accuracy"),
             loss=_floats(rows, "loss"),
-            per_class=table,
+            per_class=shares,
         )
 
     def _order_columns(self) -> Orders:
@@ -232,10 +236,24 @@ def _sized(values: Any, size: int, blank: float) -> Sequence[Any]:
     return values if isinstance(values, list) and len(values) == size else [blank] * size
 
 
-def number(row: Event, name: str) -> float:
-    """nan for what is missing."""
+def number(row: Mapping[str, Any], name: str) -> float:
+    """nan for what is missing or not finite."""
     value = row.get(name)
-    return float(value) if isinstance(value, int | float) else math.nan
+    return float(value) if isinstance(value, int | float) and math.isfinite(value) else math.nan
+
+
+def whole(value: Any) -> int:
+    """A whole number that fits a column, or an error."""
+    if type(value) is int and -_MOST < value < _MOST:
+        return value
+    raise ValueError(value)
+
+
+def real(value: Any) -> float:
+    """A finite number, or an error."""
+    if isinstance(value, int | float) and math.isfinite(value):
+        return float(value)
+    raise ValueError(value)
 
 
 def _floats(rows: list[Event], name: str) -> Floats:
@@ -245,6 +263,6 @@ def _floats(rows: list[Event], name: str) -> Floats:
 def _square(table: Any) -> Ints | None:
     try:
         array = np.array(table, np.int64)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         return None
     return array if array.ndim == 2 and array.shape[0] == array.shape[1] and array.size else None

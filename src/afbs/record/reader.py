@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from afbs.record.columns import Evals, Event, Ints, Log, Orders, Steps, Updates, table
+from afbs.record.columns import Evals, Event, Ints, Log, Orders, Steps, Updates, number, table
 from afbs.types import UserError
 
 SCHEMA = 1
@@ -59,13 +59,14 @@ class Run:
     @property
     def horizon(self) -> float:
         horizon = self.meta.get("horizon")
-        return float(horizon) if isinstance(horizon, int | float) else self.seconds
+        return float(horizon) if isinstance(horizon, int | float) and 0 < horizon < math.inf else self.seconds
 
     @property
     def seconds(self) -> float:
         """How far the run has come in virtual time."""
         last = [column[-1] for column in (self.evals.time, self.steps.time, self.orders.start) if len(column)]
-        return float(max([*last, float((self.end or {}).get("time") or 0.0)]))
+        end = number(self.end or {}, "time")
+        return float(max([*last, end if math.isfinite(end) else 0.0]))
 
     @property
     def target(self) -> float | None:
@@ -89,8 +90,8 @@ class Run:
 
     @cached_property
     def clients(self) -> Mapping[str, Any]:
-        """Columns `id`, `examples`, `cluster`, `latency` (or None), as far as the run wrote them."""
-        return table(self.meta, "clients")
+        """Columns `id`, `examples`, `cluster`, `latency`, as far as the run wrote them."""
+        return clients_of(self.meta)
 
 
 class Place(NamedTuple):
@@ -183,6 +184,20 @@ def read_result(folder: Path) -> dict[str, Any] | None:
     except (OSError, ValueError):
         return None
     return result if isinstance(result, dict) else None
+
+
+def clients_of(meta: Mapping[str, Any]) -> dict[str, list[Any]]:
+    """The columns of `meta.json` about clients that are as long as there are clients, and hold numbers or null."""
+    known = table(meta, "clients")
+    ids = known.get("id")
+    if not isinstance(ids, list) or not all(type(client) is int for client in ids):
+        return {}
+    columns = {name: column for name, column in known.items() if isinstance(column, list) and len(column) == len(ids)}
+    return {
+        name: column
+        for name, column in columns.items()
+        if all(value is None or isinstance(value, int | float) for value in column)
+    }
 
 
 def events(folder: str | Path) -> Iterator[Event]:

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from afbs.record.columns import Floats
 from afbs.report.digest import Digest
 from afbs.report.palette import Look, display, looks
 from afbs.report.words import clip
@@ -56,6 +57,16 @@ class Arm:
 
     def mean(self, name: str) -> float:
         return self.fact(name).mean
+
+    @cached_property
+    def per_class(self) -> Floats:
+        """The last accuracy of each class, on average over the runs that tell; nan for a class of which none does."""
+        rows = [run.per_class for run in self.runs if len(run.per_class) == len(self.runs[0].per_class)]
+        table = np.array(rows, np.float64)
+        known = np.isfinite(table)
+        return np.where(
+            known.any(axis=0), np.where(known, table, 0).sum(axis=0) / np.maximum(known.sum(axis=0), 1), np.nan
+        )
 
 
 class Setting(NamedTuple):

@@ -14,10 +14,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from afbs.record.columns import Floats, Ints
+from afbs.record.columns import Floats, Ints, number, table
 from afbs.record.reader import Run
 
 MOST_CLUSTERS = 12
+OLDEST = 1_000_000
 OTHERS = -1
 """Stands for all clusters that are too rare to have a colour of their own."""
 
@@ -145,9 +146,9 @@ def thin(x: Floats, y: Floats, most: int) -> Ints:
 
 def _facts(run: Run, who: dict[str, NDArray[Any]]) -> Facts:
     result = run.result or {}
-    jobs, updates = _of(result, "jobs"), run.updates
+    jobs, updates = table(result, "jobs"), run.updates
     reached = np.flatnonzero(run.evals.accuracy == run.best_accuracy)
-    size = 4.0 * float(run.meta.get("parameters") or math.nan)
+    size = 4.0 * number(run.meta, "parameters")
     used, dropped = int(updates.used.sum()), int((~updates.used).sum())
     return Facts(
         best=run.best_accuracy,
@@ -170,24 +171,24 @@ def _facts(run: Run, who: dict[str, NDArray[Any]]) -> Facts:
         never=int(((who["arrived"] > 0) & (who["used"] == 0)).sum()),
         clients=len(who["id"]),
         test_size=float(run.confusion.sum()) if run.confusion is not None else math.nan,
-        trained=float(jobs.get("trained", math.nan)),
-        skipped=float(jobs.get("skipped", math.nan)),
-        samples=float(jobs.get("samples", math.nan)),
-        upload=float(result.get("upload_bytes", used * size)),
-        upload_saved=float(result.get("skipped_upload_bytes", dropped * size)),
+        trained=number(jobs, "trained"),
+        skipped=number(jobs, "skipped"),
+        samples=number(jobs, "samples"),
+        upload=number(result, "upload_bytes") if "upload_bytes" in result else used * size,
+        upload_saved=number(result, "skipped_upload_bytes") if "skipped_upload_bytes" in result else dropped * size,
         wall=_last_wall(run),
     )
 
 
 def _last_wall(run: Run) -> float:
-    walls = [*run.evals.wall[-1:], *run.steps.wall[-1:], float((run.end or {}).get("wall") or math.nan)]
+    walls = [*run.evals.wall[-1:], *run.steps.wall[-1:], number(run.end or {}, "wall")]
     known = [wall for wall in walls if math.isfinite(wall)]
     return float(max(known)) if known else math.nan
 
 
 def _staleness(run: Run) -> tuple[Ints, Ints]:
     """How many updates of each staleness were kept and dropped."""
-    ages = np.maximum(run.updates.staleness, 0)
+    ages = np.clip(run.updates.staleness, 0, OLDEST)
     length = int(ages.max()) + 1 if len(ages) else 1
     return (
         np.bincount(ages[run.updates.used], minlength=length),
@@ -251,7 +252,7 @@ def _weights(run: Run) -> dict[str, Floats]:
     if not chosen.any():
         return {}
     share = updates.weight[chosen] * np.maximum(run.steps.used, 1)[updates.step[chosen]]
-    ages = np.maximum(updates.staleness[chosen], 0)
+    ages = np.clip(updates.staleness[chosen], 0, OLDEST)
     number = np.bincount(ages)
     # A staleness that hardly ever occurs has no mean worth drawing.
     there = np.flatnonzero(number >= (5 if len(ages) > 500 else 1))
@@ -307,7 +308,7 @@ def _some_clients(who: dict[str, NDArray[Any]], most: int) -> dict[str, Any]:
 def _clusters(run: Run, cluster_of: dict[int, int]) -> dict[str, Any]:
     """The mean label shares of each cluster, and how far its clients lie from that mean."""
     labels, ids = run.meta.get("labels"), run.clients.get("id")
-    if not labels or not ids or len(labels) != len(ids):
+    if not isinstance(labels, list) or not ids or len(labels) != len(ids):
         return {}
     try:
         counts = np.array(labels, np.float64)
@@ -315,7 +316,9 @@ def _clusters(run: Run, cluster_of: dict[int, int]) -> dict[str, Any]:
         return {}
     if counts.ndim != 2:
         return {}
-    shares = counts / np.maximum(counts.sum(axis=1, keepdims=True), 1)
+    counts = np.where(np.isfinite(counts), counts, 0.0)
+    totals = counts.sum(axis=1, keepdims=True)
+    shares = counts / np.where(totals > 0, totals, 1.0)
     groups = np.array([cluster_of.get(int(client), 0) for client in ids])
     names = sorted(set(groups.tolist()))[:50]
     means = np.array([shares[groups == name].mean(axis=0) for name in names])
@@ -358,11 +361,6 @@ def _column(values: Any, ids: Ints) -> Floats:
     if not isinstance(values, list) or len(values) != len(ids):
         return np.full(len(ids), np.nan)
     return np.array([math.nan if value is None else value for value in values], np.float64)
-
-
-def _of(mapping: Mapping[str, Any], name: str) -> Mapping[str, Any]:
-    value = mapping.get(name)
-    return value if isinstance(value, Mapping) else {}
 
 
 def _mean(values: NDArray[Any]) -> float:

@@ -239,16 +239,14 @@ def _participation(arms: Sequence[Arm]) -> Any:
 
 
 def _classes(arms: Sequence[Arm]) -> Any:
-    known = [arm for arm in arms if len(arm.runs[0].per_class)]
+    known = [arm for arm in arms if len(arm.per_class)]
     if not known:
         return None
     figure, axes = _new()
     for i, arm in enumerate(known):
-        rows = [run.per_class for run in arm.runs if len(run.per_class) == len(arm.runs[0].per_class)]
-        mean = np.mean(rows, axis=0)
-        x = np.arange(len(mean)) + (i - (len(known) - 1) / 2) * min(0.14, 0.6 / len(known))
+        x = np.arange(len(arm.per_class)) + (i - (len(known) - 1) / 2) * min(0.14, 0.6 / len(known))
         look = _line(arm.look, 1) | {"linestyle": "none", "markersize": 4}
-        axes.plot(x, 100 * mean, label=_text(arm.label), **look)
+        axes.plot(x, 100 * arm.per_class, label=_text(arm.label), **look)
     axes.set_xlabel("Class")
     axes.set_ylabel("Accuracy (%)")
     axes.set_ylim(bottom=0)

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from afbs.record import reader
-from afbs.record.columns import Event
+from afbs.record.columns import Event, number, real, table, whole
 from afbs.report.digest import thin
 
 FLUSHES = 200
@@ -40,9 +40,10 @@ class Follower:
         self.folder = folder
         self.meta = reader.read_meta(folder)
         self.config = reader.read_config(folder)
-        clients = self.meta.get("clients") or {}
-        ids, clusters = clients.get("id") or [], clients.get("cluster") or []
-        self._cluster_of = dict(zip(ids, clusters, strict=False)) if self._clustered() else {}
+        self.horizon = _or_zero(number(self.meta, "horizon"))
+        clients = reader.clients_of(self.meta)
+        pairs = zip(clients.get("id", []), clients.get("cluster", []), strict=False)
+        self._cluster_of = {client: cluster or 0 for client, cluster in pairs} if self._clustered() else {}
         self._place = reader.Place()
         self.generation = 0
         self._forget()
@@ -58,7 +59,7 @@ class Follower:
         for event in found.events:
             try:
                 self._add(event)
-            except (KeyError, TypeError, ValueError, AttributeError):
+            except (KeyError, TypeError, ValueError):
                 self._unreadable += 1
         self._unreadable += found.unreadable
         return moved
@@ -84,7 +85,7 @@ class Follower:
         told = Cursor(self.generation) if fresh else cursor
         new = self._evals[told.evals :]
         if len(new) > 1000:
-            columns = np.array([[np.nan if value is None else value for value in row[:3]] for row in new], np.float64)
+            columns = np.array([row[:3] for row in new], np.float64)
             new = [new[i] for i in thin(columns[:, 0], columns[:, 2], 1000)]
         missed = min(self._flushed - told.flushes, len(self._flushes))
         flushes = list(self._flushes)[len(self._flushes) - missed :]
@@ -99,14 +100,13 @@ class Follower:
         return message, Cursor(self.generation, len(self._evals), self._flushed)
 
     def _now(self) -> dict[str, Any]:
-        horizon = float(self.meta.get("horizon") or 0.0)
-        share = min(1.0, self._time / horizon) if horizon else None
+        share = min(1.0, self._time / self.horizon) if self.horizon else None
         running = self.state() == "running"
         return {
             "state": self.state(),
             "progress": share,
             "time": self._time,
-            "horizon": horizon,
+            "horizon": self.horizon,
             "wall": self._wall,
             "left": self._wall / share - self._wall if share and self._wall and running else None,
             "version": self._version,
@@ -117,12 +117,12 @@ class Follower:
             "reason": (self._end or {}).get("reason"),
             "behind": self.behind,
             "unreadable": self._unreadable,
-            "target": (self.config.get("evaluation") or {}).get("target"),
+            "target": table(self.config, "evaluation").get("target"),
         }
 
     def _room(self) -> int:
         """How many updates the next step waits for, as far as the settings or the last step tell."""
-        size = (self.config.get("algorithm") or {}).get("buffer_size")
+        size = table(self.config, "algorithm").get("buffer_size")
         if isinstance(size, int) and self.meta.get("algorithm") in ("afbs", "fedbuff", "ca2fl"):
             return size
         return len(self._flushes[-1]["client"]) if self._flushes else 0
@@ -151,76 +151,67 @@ class Follower:
 
     def _add(self, event: Event) -> None:
         kind = event["event"]
-        if isinstance(event.get("time"), int | float):
-            self._time = max(self._time, event["time"])
-        if isinstance(event.get("wall"), int | float):
-            self._wall = max(self._wall, event["wall"])
+        self._time = max(self._time, _or_zero(number(event, "time")))
+        self._wall = max(self._wall, _or_zero(number(event, "wall")))
         if kind == "dispatch":
+            order = whole(event["sequence"])
+            self._flying[order] = [whole(event["client"]), real(event["time"]), None, "training"]
             self._counts["dispatched"] += 1
-            self._flying[event["sequence"]] = [event["client"], event["time"], None, "training"]
         elif kind == "arrival":
+            client, staleness = whole(event["client"]), whole(event["version"]) - whole(event["base_version"])
+            self._buffer.append([client, staleness, whole(event["examples"]), self._cluster_of.get(client, 0)])
             self._counts["arrived"] += 1
-            self._finish(event, "waiting")
-            client, staleness = event["client"], event["version"] - event["base_version"]
-            self._buffer.append([client, staleness, event["examples"], self._cluster_of.get(client, 0)])
+            self._finish(whole(event["order"]), real(event["time"]), "waiting")
         elif kind == "lost":
+            self._finish(whole(event["order"]), real(event["time"]), "lost")
             self._counts["lost"] += 1
-            self._finish(event, "lost")
         elif kind == "step":
             self._step(event)
         elif kind == "eval":
-            self._evals.append(
-                [event["time"], event["version"], event["accuracy"], event.get("loss"), event.get("wall")]
-            )
+            scores = [number(event, name) for name in ("accuracy", "loss", "wall")]
+            self._evals.append([real(event["time"]), whole(event["version"]), *scores])
         elif kind == "resume":
             self._end = None
         elif kind == "end":
             self._end = event
 
-    def _finish(self, event: Event, fate: str) -> None:
-        row = self._flying.pop(event["order"], None)
+    def _finish(self, order: int, time: float, fate: str) -> None:
+        row = self._flying.pop(order, None)
         if row is None:
             return
-        row[2], row[3] = event["time"], fate
         if len(self._done) == self._done.maxlen:
-            gone = self._done[0]
-            self._row_of.pop(gone[4], None)
-        row.append(event["order"])
+            self._row_of.pop(self._done[0][4], None)
+        row[2], row[3] = time, fate
+        row.append(order)
         self._done.append(row)
-        self._row_of[event["order"]] = row
+        self._row_of[order] = row
 
     def _step(self, event: Event) -> None:
-        used, dropped = event["used"], event.get("dropped") or {}
-        kept, gone = len(used["client"]), len(dropped.get("client", ()))
-        self._version = event["version"]
+        used, dropped = table(event, "used"), table(event, "dropped")
+        names = ("client", "staleness", "examples", "order")
+        columns = {name: [whole(value) for value in (*used[name], *dropped.get(name, ()))] for name in names}
+        kept = len(used["client"])
+        if len({len(column) for column in columns.values()}) > 1:
+            raise ValueError("columns of different length")
+        clusters = [self._cluster_of.get(client, 0) for client in columns["client"]]
+        why = explained(columns["staleness"], columns["examples"], clusters, kept, self._selects())
+        for i, order in enumerate(columns.pop("order")):
+            if order in self._row_of:
+                self._row_of[order][3] = "used" if i < kept else "dropped"
+        version, time = whole(event["version"]), real(event["time"])
+        self._flushes.append({"version": version, "time": time, "kept": kept, "cluster": clusters, **columns, **why})
+        self._flushed += 1
+        self._version = version
         self._counts["steps"] += 1
         self._counts["used"] += kept
-        self._counts["dropped"] += gone
-        for fate, part in (("used", used), ("dropped", dropped)):
-            for order in part.get("order", ()):
-                if order in self._row_of:
-                    self._row_of[order][3] = fate
-        columns = {name: [*used[name], *dropped.get(name, ())] for name in ("client", "staleness", "examples")}
-        clusters = [self._cluster_of.get(client, 0) for client in columns["client"]]
-        self._flushes.append(
-            {
-                "version": event["version"],
-                "time": event["time"],
-                **columns,
-                "cluster": clusters,
-                "kept": kept,
-                "weight": used.get("weight", []),
-                **explained(columns["staleness"], columns["examples"], clusters, kept, self._selects()),
-            }
-        )
-        self._flushed += 1
+        self._counts["dropped"] += len(clusters) - kept
         self._buffer.clear()
 
     def _selects(self) -> bool:
         return self.meta.get("algorithm") == "afbs"
 
     def _clustered(self) -> bool:
-        return (self.config.get("algorithm") or {}).get("clustering") is not False
+        return table(self.config, "algorithm").get("clustering") is not False
 
 
 def explained(
@@ -277,13 +268,13 @@ def glimpse(folder: Path, before: Glimpse | None = None, most: int = 1 << 17) ->
     accuracies = [event.get("accuracy") for event in last if event["event"] == "eval"]
     ends = [event for event in last if event["event"] in ("end", "resume")]
     result = reader.read_result(folder) or {}
-    horizon = meta.get("horizon")
+    horizon = number(meta, "horizon")
     about = {
         "name": str(meta.get("name") or folder.name)[:120],
         "algorithm": str(meta.get("algorithm") or "unknown")[:60],
         "seed": meta.get("seed"),
         "created": str(meta.get("created") or "")[:40],
-        "progress": min(1.0, max(times) / horizon) if times and horizon else None,
+        "progress": min(1.0, max(times) / horizon) if times and horizon > 0 else None,
         "accuracy": accuracies[-1] if accuracies else result.get("final_accuracy"),
     }
     return Glimpse(folder, stamp, about, ends[-1] if ends and ends[-1]["event"] == "end" else None)
@@ -296,6 +287,10 @@ def state_of(folder: Path, end: Mapping[str, Any] | None) -> str:
     if (folder / "result.json").exists():
         return "ended"
     return "running" if age(folder) < SILENT_SECONDS else "silent"
+
+
+def _or_zero(value: float) -> float:
+    return value if value > 0 else 0.0
 
 
 def age(folder: Path) -> float:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from html import escape
 
+from afbs.record.columns import number
 from afbs.report.arms import Arm, Setting, settings_of
 from afbs.report.assets import plotly_js, static
 from afbs.report.digest import Digest
@@ -87,8 +88,9 @@ def _header(arms: Sequence[Arm], title: str) -> str:
         facts.append(f"data {clip(str(data['name']), 40)}")
     facts.append(plural(first.facts.clients, "client"))
     facts.append(f"{duration(first.horizon)} of virtual time")
-    if first.meta.get("parameters"):
-        facts.append(f"{count(float(first.meta['parameters']))} parameters")
+    parameters = number(first.meta, "parameters")
+    if parameters > 0:
+        facts.append(f"{count(parameters)} parameters")
     items = "".join(f"<li>{escape(fact)}</li>" for fact in facts)
     return (
         f'<header><p class="kicker">afbs · run report</p><h1>{escape(title)}</h1><ul class="facts">{items}</ul>'

@@ -75,8 +75,8 @@ def _arm(arm: Arm, runs: list[int], cells: int) -> dict[str, Any]:
         "bar": width,
         "scale": arm.runs[0].scale,
         "weights": arm.runs[0].weights,
-        "perClass": _mean_rows([run.per_class for run in arm.runs]),
-        "classes": max(len(run.per_class) for run in arm.runs),
+        "perClass": arm.per_class[:MOST_CLASSES],
+        "classes": len(arm.per_class),
         "confusion": _summed([run.confusion for run in arm.runs], cells),
         "cost": {
             name: arm.mean(name)
@@ -111,11 +111,6 @@ def _pooled(histograms: Sequence[tuple[Any, Any]]) -> tuple[list[int], list[int]
     starts = np.arange(0, end, width)
     kept, dropped = (np.add.reduceat(row[:end], starts).tolist() for row in total)
     return kept, dropped, width
-
-
-def _mean_rows(rows: Sequence[Any]) -> Any:
-    same = [row for row in rows if len(row) == len(rows[0]) and len(row)]
-    return np.nanmean(same, axis=0)[:MOST_CLASSES] if same else []
 
 
 def _summed(tables: Sequence[Any], cells: int) -> Any:

@@ -111,11 +111,8 @@ def _selection(arm: Arm) -> str:
 
 def _weakest(arms: Sequence[Arm]) -> str:
     """The class that each arm does worst on, if the arms differ much there or one class is hardly known at all."""
-    found = []
-    for arm in arms:
-        rows = [run.per_class for run in arm.runs if len(run.per_class) and np.isfinite(run.per_class).any()]
-        if rows and all(len(row) == len(rows[0]) for row in rows):
-            found.append((float(np.nanmin(np.mean(rows, axis=0))), arm.label))
+    known = [(arm.per_class[np.isfinite(arm.per_class)], arm.label) for arm in arms]
+    found = [(float(shares.min()), label) for shares, label in known if len(shares)]
     lows = [low for low, _ in found]
     if not found or (max(lows) - min(lows) < 0.1 and min(lows) > 0.2):
         return ""
