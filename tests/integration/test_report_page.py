@@ -12,6 +12,7 @@ from typer.testing import CliRunner
 from afbs.cli import app
 from afbs.report import write
 from afbs.report.arms import arms_of
+from afbs.report.figures import figures
 from afbs.report.load import digests
 from afbs.report.payload import script_json
 from afbs.report.sections import sections
@@ -114,6 +115,15 @@ def test_another_schema_is_refused_before_anything_is_written(tmp_path: Path) ->
     with pytest.raises(UserError, match="has schema 2"):
         write([tmp_path / "runs"], tmp_path / "report.html")
     assert not (tmp_path / "report.html").exists()
+
+
+def test_a_place_that_cannot_be_written_is_named(tmp_path: Path) -> None:
+    run = write_small(tmp_path / "run", [0.1])
+    (tmp_path / "taken").mkdir()
+    with pytest.raises(UserError, match="taken` cannot be written: Is a directory"):
+        write([run], tmp_path / "taken")
+    with pytest.raises(UserError, match="cannot be made a folder"):
+        figures([run], run / "meta.json", "svg")
 
 
 def test_the_command_writes_where_it_is_told(tmp_path: Path) -> None:

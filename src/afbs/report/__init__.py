@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import Path
 
+from afbs.types import UserError
+
 
 def write(folders: Iterable[str | Path], path: str | Path = "report.html") -> Path:
     """One self-contained HTML file about one run or a comparison of many."""
@@ -14,6 +16,9 @@ def write(folders: Iterable[str | Path], path: str | Path = "report.html") -> Pa
 
     target = Path(path)
     text = render(arms_of(digests(folders)))
-    target.parent.mkdir(parents=True, exist_ok=True)
-    target.write_text(text, encoding="utf-8")
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise UserError(f"`{target}` cannot be written: {error.strerror}.") from None
     return target

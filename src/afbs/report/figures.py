@@ -82,7 +82,10 @@ def figures(folders: Iterable[str | Path], out: str | Path = "figures", kind: st
         raise UserError(f"`--format` must be one of {', '.join(FORMATS)}, got {kind!r}.")
     arms = arms_of(digests(folders))
     target = Path(out)
-    target.mkdir(parents=True, exist_ok=True)
+    try:
+        target.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UserError(f"`{target}` cannot be made a folder: {error.strerror}.") from None
     written = _write_tables(arms, target)
     with matplotlib.rc_context(STYLE):
         for name, make in _FIGURES.items():
