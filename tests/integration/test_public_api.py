@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -204,3 +206,31 @@ def test_a_scripts_own_classes_reach_the_workers_without_a_guard(tmp_path: Path)
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert float(done.stdout) > 0.2
+
+
+def test_a_run_leaves_the_handling_of_ctrl_c_as_it_found_it(tmp_path: Path) -> None:
+    def mine(number: int, frame: Any) -> None: ...
+
+    before = signal.signal(signal.SIGINT, mine)
+    try:
+        run(tmp_path)
+        assert signal.getsignal(signal.SIGINT) is mine
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def test_a_run_works_in_a_thread(tmp_path: Path) -> None:
+    found: list[afbs.Result] = []
+    thread = threading.Thread(target=lambda: found.append(run(tmp_path / "thread")))
+    thread.start()
+    thread.join()
+    assert found[0].params.tobytes() == run(tmp_path / "main").params.tobytes()
+
+
+def test_progress_is_reported_while_a_run_goes_on(tmp_path: Path) -> None:
+    seen: list[Any] = []
+    result = run(tmp_path, on_progress=seen.append)
+    assert result.run.result is not None
+    assert [state.version for state in seen] == sorted(state.version for state in seen)
+    assert (seen[-1].time, seen[-1].version) == (0.15 * 86_400, result.run.result["versions"])
+    assert seen[-1].accuracy == result.final_accuracy
