@@ -41,7 +41,7 @@
         const next = box.checked ? [...chosen, run.id].slice(-12) : chosen.filter((id) => id !== run.id);
         if (next.length) choose(next.includes(focus) ? focus : next[0], next); else box.checked = true;
       });
-      const line = element("span", { class: "line" }, swatch(run), element("span", { class: "pill", "data-state": run.state, text: words[run.state] || run.state }), element("span", { text: run.accuracy === null || run.accuracy === undefined ? "" : percent(run.accuracy) }));
+      const line = element("span", { class: "line" }, swatch(run), element("span", { class: "pill", "data-state": run.state, title: words[run.state], text: run.state }), element("span", { text: run.accuracy === null || run.accuracy === undefined ? "" : percent(run.accuracy) }));
       const button = element("button", { type: "button", "data-key": `run ${run.id}`, title: run.remark || run.id, disabled: run.state === "unreadable" }, element("span", { text: label(run) }), line,
         element("span", { class: "bar" }, element("i", { style: `width:${100 * (run.progress || 0)}%` })));
       button.querySelector(".bar").style.display = run.state === "running" ? "block" : "none";
