@@ -28,7 +28,7 @@ bench: .venv/.dev
 # The page is tested in a real browser. Where one cannot be installed, those tests are skipped and say so.
 browser:
 	@command -v chromium >/dev/null || { [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null \
-		&& apt-get update -qq && apt-get install -y -qq chromium >/dev/null; } || true
+		&& apt-get update -qq && apt-get install -y -qq chromium fonts-dejavu-core >/dev/null; } || true
 
 .venv/.torch: constraints.txt
 	@test -x $(BIN)/python || $(PYTHON) -m venv .venv

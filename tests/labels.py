@@ -16,7 +16,7 @@ def clustered(
     labels = np.repeat(np.arange(classes), each)
     split = Clustered(clients=clients, clusters=clusters).split(labels, None, Key.root(seed, "partition"))
     counts = {client: np.bincount(labels[chosen], minlength=classes) for client, chosen in enumerate(split.indices)}
-    return counts, split.notes["cluster_of"]
+    return counts, split.clusters
 
 
 def own_mixtures(seed: int, clients: int, classes: int, samples: int = 50_000) -> NDArray[np.int64]:

@@ -351,6 +351,7 @@ def _meta(config: Config, population: Population, parameters: int) -> dict[str, 
     }
     if config.record.labels:
         shares = [counts / counts.sum() for counts in population.label_counts().values()]
+        meta["true_clusters"] = population.split.clusters
         meta["labels"] = [[round(float(share), 4) for share in row] for row in shares]
     return meta
 

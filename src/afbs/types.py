@@ -216,10 +216,14 @@ class Dataset:
 
 @dataclass(frozen=True, slots=True)
 class Split:
-    """Who has what: for each client the indices of its training samples."""
+    """Who has what: for each client the indices of its training samples.
+
+    `clusters` are the true ones, where clients were made in clusters; no server is told.
+    """
 
     indices: Sequence[NDArray[np.int64]]
     notes: Mapping[str, Any] = field(default_factory=dict)
+    clusters: Sequence[int] | None = None
 
 
 @dataclass(frozen=True, slots=True)

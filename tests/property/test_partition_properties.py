@@ -108,7 +108,7 @@ def test_one_cluster_is_iid() -> None:
 def test_clients_of_one_cluster_are_alike_and_those_of_two_are_not() -> None:
     labels = labels_of([5000] * 10, 0)
     found = split(Clustered(clients=30, clusters=3, volume_sigma=0.0), labels)
-    cluster_of = np.array(found.notes["cluster_of"])
+    cluster_of = np.array(found.clusters)
     assert np.bincount(cluster_of).tolist() == [10, 10, 10]
     shares = np.stack([np.bincount(labels[part], minlength=10) / len(part) for part in found.indices])
     distances = np.abs(shares[:, None] - shares[None]).sum(axis=2) / 2
@@ -119,12 +119,12 @@ def test_clients_of_one_cluster_are_alike_and_those_of_two_are_not() -> None:
 
 def test_the_first_clusters_get_the_clients_that_are_left_over() -> None:
     found = split(Clustered(clients=8, clusters=3, alpha=10.0), labels_of([100] * 4, 0))
-    assert np.bincount(found.notes["cluster_of"]).tolist() == [3, 3, 2]
+    assert np.bincount(found.clusters).tolist() == [3, 3, 2]
 
 
 def test_ids_tell_nothing_of_the_cluster() -> None:
     found = split(Clustered(clients=60, clusters=2), labels_of([600] * 10, 0))
-    clusters = np.array(found.notes["cluster_of"])
+    clusters = np.array(found.clusters)
     assert 5 < clusters[:30].sum() < 25
 
 
@@ -133,7 +133,7 @@ def test_no_cluster_has_less_than_its_share_and_redraws_are_counted() -> None:
     redraws = 0
     for seed in range(20):
         found = split(Clustered(clients=10, clusters=5, min_cluster_share=0.5), labels, seed)
-        cluster_of = np.array(found.notes["cluster_of"])
+        cluster_of = np.array(found.clusters)
         sizes = np.bincount(cluster_of, [len(part) for part in found.indices])
         assert sizes.min() >= 0.5 * 1000 / 5
         redraws += found.notes["redraws"]

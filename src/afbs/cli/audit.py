@@ -15,8 +15,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from afbs.cli.runs import Settings
-from afbs.cli.runs import _settings as parsed
+from afbs.cli._settings import Settings, parsed
 from afbs.seeds import Key
 from afbs.types import ClientId, Job, UserError
 
@@ -78,7 +77,7 @@ def _audited(config: Config, number: int, names: list[str], labels: str, retarge
         counts,
         _mechanisms(config, number, names),
         Key.root(config.run.seed, "audit"),
-        split.notes.get("cluster_of"),
+        split.clusters,
         None if dataset is None else _bias(config, dataset, split, counts),
     )
 

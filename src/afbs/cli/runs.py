@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-import tomllib
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -14,6 +13,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from afbs.cli._settings import Settings, parsed
 from afbs.types import RunError, UserError
 
 if TYPE_CHECKING:
@@ -21,10 +21,6 @@ if TYPE_CHECKING:
     from afbs.record.recorder import Progress
     from afbs.record.result import Result
 
-Settings = Annotated[
-    list[str] | None,
-    typer.Option("--set", "-s", metavar="TABLE.KEY=VALUE", help="Change one setting; may be given several times."),
-]
 RunsFolder = Annotated[Path, typer.Option("--runs", help="Where new run folders are made.")]
 console = Console()
 _LAST_LINES = 12
@@ -55,7 +51,7 @@ def run(
     from afbs import experiment
     from afbs.config import load
 
-    config = load(file, _settings(settings))
+    config = load(file, parsed(settings))
     result = _observed(
         config, lambda observe: experiment.run(config, folder=folder, runs=runs, on_progress=observe, on_note=_note)
     )
@@ -78,7 +74,7 @@ def compare(
     from afbs import experiment
 
     results = []
-    for config in _configs(files, _settings(settings), algorithms, seeds):
+    for config in _configs(files, parsed(settings), algorithms, seeds):
         results.append(
             _observed(
                 config,
@@ -115,6 +111,9 @@ def resume(
 def show(
     folder: Annotated[Path, typer.Argument(help="A run folder, or a configuration with --partition.")],
     partition: Annotated[bool, typer.Option("--partition", help="Draw who has what instead.")] = False,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="Save the drawing, too (PNG, PDF).")
+    ] = None,
     settings: Settings = None,
 ) -> None:
     """Show what a run found, or with --partition who has which data.
@@ -124,10 +123,13 @@ def show(
     if partition:
         from afbs.config import load
         from afbs.experiment import populate
-        from afbs.partitions._show import drawing
+        from afbs.partitions._show import drawing, save_figure
 
-        population = populate(load(folder / "config.toml" if folder.is_dir() else folder, _settings(settings)))
-        console.print(drawing(list(population.label_counts().values())))
+        population = populate(load(folder / "config.toml" if folder.is_dir() else folder, parsed(settings)))
+        counts = list(population.label_counts().values())
+        console.print(drawing(counts))
+        if output:
+            save_figure(counts, output)
         return
     from afbs.record.result import Result
 
@@ -186,20 +188,6 @@ def _configs(files: Sequence[Path], overrides: dict[str, Any], algorithms: str, 
                     config = load(config, {"name": name if len(files) == 1 else f"{file.stem}-{name}"})
                 configs.append(config)
     return configs
-
-
-def _settings(given: Sequence[str] | None) -> dict[str, Any]:
-    """`a.b=1` as {"a.b": 1}; what is not TOML is text."""
-    found = {}
-    for setting in given or ():
-        path, equals, value = setting.partition("=")
-        if not equals or "." not in path:
-            raise UserError(f"`--set` wants TABLE.KEY=VALUE, got {setting!r}.")
-        try:
-            found[path.strip()] = tomllib.loads(f"value = {value}")["value"]
-        except tomllib.TOMLDecodeError:
-            found[path.strip()] = value.strip()
-    return found
 
 
 def _number(text: str) -> int:

@@ -23,11 +23,11 @@ class FlgoCnn(nn.Module):
         rows, columns = (((side - 4) // 2 - 4) // 2 for side in (height, width))
         self.features = nn.Sequential(
             nn.Conv2d(channels, 64, 5),
+            nn.MaxPool2d(2),  # before the ReLU: the same numbers, a quarter of them to clamp
             nn.ReLU(),
-            nn.MaxPool2d(2),
             nn.Conv2d(64, 64, 5),
+            nn.MaxPool2d(2),  # before the ReLU: the same numbers, a quarter of them to clamp
             nn.ReLU(),
-            nn.MaxPool2d(2),
             nn.Flatten(),
         )
         self.head = nn.Sequential(

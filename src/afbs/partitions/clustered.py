@@ -63,7 +63,8 @@ class Clustered(Partition):
         order = rng.permutation(self.clients)
         return Split(
             [np.sort(parts[place]) for place in order],
-            {"redraws": redraws, "cluster_of": [cluster_of[place] for place in order]},
+            {"redraws": redraws},
+            [cluster_of[place] for place in order],
         )
 
     def _clusters(self, labels: NDArray[np.int64], rng: np.random.Generator) -> tuple[list[NDArray[np.int64]], int]:
