@@ -111,9 +111,7 @@ def resume(
 def show(
     folder: Annotated[Path, typer.Argument(help="A run folder, or a configuration with --partition.")],
     partition: Annotated[bool, typer.Option("--partition", help="Draw who has what instead.")] = False,
-    output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="Save the drawing, too (PNG, PDF).")
-    ] = None,
+    output: Annotated[Path | None, typer.Option("--output", "-o", help="Save the drawing, too (PNG, PDF).")] = None,
     settings: Settings = None,
 ) -> None:
     """Show what a run found, or with --partition who has which data.
