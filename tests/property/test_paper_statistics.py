@@ -31,7 +31,7 @@ def clients(seed: int, clusters: int) -> list[ClientInfo]:
     labels = np.repeat(np.arange(10), 5_000)
     split = Clustered(clients=600, clusters=clusters).split(labels, None, Key.root(seed, "partition"))
     sizes = [len(samples) for samples in split.indices]
-    return [ClientInfo(i, size, split.notes["cluster_of"][i]) for i, size in enumerate(sizes)]
+    return [ClientInfo(i, size, split.clusters[i]) for i, size in enumerate(sizes)]
 
 
 def events(algorithm: Algorithm[Any], seed: int, days: float, clusters: int = 1) -> Iterator[Event]:
