@@ -7,7 +7,7 @@ import json
 import platform
 from pathlib import Path
 
-from benchmarks import loading, planner, server, throughput
+from benchmarks import loading, planner, server, throughput, workload
 
 RESULTS = Path(__file__).parent / "results"
 
@@ -20,7 +20,7 @@ def main() -> None:
     parts = {
         "throughput": (
             throughput,
-            lambda: throughput.measure(1 if options.quick else 3, 0.05 if options.quick else 0.15),
+            lambda: throughput.measure(1 if options.quick else 3, 0.05 if options.quick else workload.DAYS),
         ),
         "planner": (planner, lambda: planner.measure(10**4 if options.quick else 10**6, 70_000)),
         "server": (server, lambda: server.measure(200 if options.quick else 1000)),

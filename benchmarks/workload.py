@@ -12,8 +12,8 @@ import numpy as np
 from afbs.config import Config, load
 from afbs.data._memory import Arrays
 
-DAYS = 0.15
-"""Virtual time of one round: some 560 arrivals."""
+DAYS = 0.3
+"""Virtual time of one round: some 1,100 arrivals."""
 FULL_DAYS = 20.0
 DEFAULT_POINTS = 150
 

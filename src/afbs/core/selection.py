@@ -62,22 +62,24 @@ def select(
 
     A buffer has some ten entries, for which lists of ints are several times faster than arrays and compare exactly.
     """
+    squares = [(age + 1) * (age + 1) for age in staleness]
     best: dict[int, int] = {}
     for i, cluster in enumerate(clusters):
-        leader = best.get(cluster)
-        if leader is None or _beats(examples[i], staleness[i], examples[leader], staleness[leader]):
+        leader = best.setdefault(cluster, i)
+        mine, other = examples[i] * squares[leader], examples[leader] * squares[i]  # exact: no score is a fraction
+        if mine > other or (mine == other and staleness[i] < staleness[leader]):  # a tie goes to the fresher, the first
             best[cluster] = i
     keep = [
         examples[i] >= examples[best[cluster]] or staleness[i] <= staleness[best[cluster]]
         for i, cluster in enumerate(clusters)
     ]
-    if survival == "none" or all(keep):
+    if survival == "none":
         return keep
-    score = [volume / (age + 1) ** 2 for volume, age in zip(examples, staleness, strict=True)]
-    highest = max(score)
+    highest = {cluster: examples[i] / squares[i] for cluster, i in best.items()}
+    overall = max(highest.values(), default=0.0)
     for i, cluster in enumerate(clusters):
         if not keep[i]:
-            keep[i] = chance(i) * (highest if survival == "buffer" else score[best[cluster]]) < score[i]
+            keep[i] = chance(i) * (overall if survival == "buffer" else highest[cluster]) < examples[i] / squares[i]
     return keep
 
 
@@ -85,13 +87,6 @@ def shuffled(keep: Sequence[bool], key: Key) -> list[bool]:
     """As many kept and dropped as in `keep`, but any of them: what selection is worth is what this loses."""
     order = sorted(range(len(keep)), key=key.uniform)
     return [keep[i] for i in order]
-
-
-def _beats(examples: int, staleness: int, other_examples: int, other_staleness: int) -> bool:
-    """Whether the first scores higher; a tie goes to the fresher one, then to the one that came first."""
-    mine = examples * (other_staleness + 1) ** 2
-    other = other_examples * (staleness + 1) ** 2
-    return mine > other or (mine == other and staleness < other_staleness)
 
 
 def _whole_numbers(name: str, values: ArrayLike, least: int | None) -> list[int]:
