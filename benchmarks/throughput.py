@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from afbs import experiment, registry
+from afbs.population import populate
 from afbs.types import Decided, Dispatched
 from benchmarks import workload
 
@@ -24,7 +25,7 @@ def measure(rounds: int, days: float) -> dict[str, Any]:
     """Updates a second of each, one figure a round; and what the engine did with its time."""
     data = workload.arrays()
     reference = workload.config("fedbuff", data, days)
-    population = experiment.populate(reference)
+    population = populate(reference)
     plan = list(experiment.schedule(reference, population.clients))
     jobs = [update.client for event in plan if isinstance(event, Decided) for update in event.step.used]
     workers = reference.run.worker_count

@@ -16,7 +16,7 @@ import afbs
 matplotlib.use("agg")
 import matplotlib.pyplot as plt
 
-COLOURS = {"afbs": "#c2410c", "fedbuff": "#2563eb", "fedavg": "#64748b"}
+COLOURS = {"afbs": "#0a5bc4", "fedbuff": "#c44601", "fedavg": "#4b4b52"}  # as in a report
 NAMES = {"afbs": "AFBS", "fedbuff": "FedBuff", "fedavg": "FedAvg"}
 
 

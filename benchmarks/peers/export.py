@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from afbs import experiment
+from afbs.population import populate
 from benchmarks import workload
 
 
@@ -22,7 +22,7 @@ def data() -> Any:
 
 
 def write(path: Path, source: Any) -> None:
-    population = experiment.populate(workload.config("fedbuff", source))
+    population = populate(workload.config("fedbuff", source))
     dataset = population.dataset
     np.savez(
         path,

@@ -11,44 +11,28 @@ import subprocess
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from importlib import metadata
 from pathlib import Path
 from types import FrameType
 from typing import Any
 
-import numpy as np
 import tomli_w
-from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
-from afbs.clients.profile import label_counts
 from afbs.clients.workload import Workload
 from afbs.config import Config, load
 from afbs.engine.plan import plan, stop_when_lr_below
 from afbs.engine.run import Run
 from afbs.interfaces import Algorithm, Executor
+from afbs.population import Population, populate
 from afbs.record.checkpoint import Checkpoint, load_checkpoint
 from afbs.record.recorder import Progress, Recorder
 from afbs.record.result import Result
 from afbs.record.writer import SCHEMA, Writer, create_folder, discard_unless_run, is_begun
 from afbs.seeds import Key
 from afbs.transports.simulated import Simulated
-from afbs.types import ClientId, ClientInfo, Dataset, Event, Grouping, Order, Split, UserError, Vector
-
-
-@dataclass(frozen=True)
-class Population:
-    """The clients of a run: their data, and what the server knows of them."""
-
-    dataset: Dataset
-    split: Split
-    grouping: Grouping | None
-    clients: Sequence[ClientInfo]
-
-    def label_counts(self) -> dict[ClientId, NDArray[np.int64]]:
-        return label_counts(self.dataset.train_y, self.split.indices, self.dataset.classes)
+from afbs.types import ClientInfo, Event, Order, UserError, Vector
 
 
 class Interrupted(Exception):  # noqa: N818 - it is not an error
@@ -57,38 +41,6 @@ class Interrupted(Exception):  # noqa: N818 - it is not an error
     def __init__(self, folder: Path):
         super().__init__(f"Stopped. Continue with: afbs resume {folder}")
         self.folder = folder
-
-
-def populate(config: Config) -> Population:
-    """The clients that a configuration describes."""
-    dataset = config.data.load()
-    _check_labels("train", dataset.train_x, dataset.train_y, dataset.classes)
-    _check_labels("test", dataset.test_x, dataset.test_y, dataset.classes)
-    split = config.partition.split(dataset.train_y, dataset.owners, Key.root(config.run.seed, "partition"))
-    empty = [client for client, chosen in enumerate(split.indices) if not len(chosen)]
-    if empty:
-        raise UserError(f"`partition`: client {empty[0]} has no samples; every client needs at least one.")
-    number = len(split.indices)
-    if config.run.in_flight > number:
-        raise UserError(
-            f"`run.in_flight` must be at most the number of clients ({number}), got {config.run.in_flight}."
-        )
-    quorum = config.algorithm.quorum
-    if quorum > config.run.in_flight:
-        raise UserError(
-            f"`algorithm`: a step waits for {quorum} updates, but only `run.in_flight` = {config.run.in_flight} jobs "
-            "are under way at a time. A smaller buffer or more in flight would do."
-        )
-    grouping = None
-    if config.algorithm.clustered:
-        counts = label_counts(dataset.train_y, split.indices, dataset.classes)
-        most = max(1, quorum // 2)  # more clusters would leave a buffer fewer than two updates of each to compare
-        grouping = config.clusters.group(counts, Key.root(config.run.seed, "clusters"), most)
-    cluster_of = grouping.cluster_of if grouping else {}
-    clients = [
-        ClientInfo(client, len(chosen), cluster_of.get(client, 0)) for client, chosen in enumerate(split.indices)
-    ]
-    return Population(dataset, split, grouping, clients)
 
 
 def schedule(
@@ -354,20 +306,6 @@ def _meta(config: Config, population: Population, parameters: int) -> dict[str, 
         meta["true_clusters"] = population.split.clusters
         meta["labels"] = [[round(float(share), 4) for share in row] for row in shares]
     return meta
-
-
-def _check_labels(split: str, samples: NDArray[Any], labels: NDArray[np.int64], classes: int) -> None:
-    if len(samples) != len(labels) or not len(labels):
-        raise UserError(f"`data`: {len(samples)} {split} samples with {len(labels)} labels; each sample needs one.")
-    if not np.issubdtype(labels.dtype, np.integer):
-        raise UserError(f"`data`: the labels of the {split} samples must be whole numbers, got {labels.dtype}.")
-    wrong = np.flatnonzero((labels < 0) | (labels >= classes))
-    if len(wrong):
-        where = int(wrong[0])
-        raise UserError(
-            f"`data`: the label of {split} sample {where} is {int(labels[where])}; "
-            f"with {classes} classes labels go from 0 to {classes - 1}."
-        )
 
 
 def _server_memory(algorithm: Algorithm[Any], parameters: int, clients: int) -> int:

@@ -9,7 +9,8 @@ import pytest
 
 from afbs import registry
 from afbs.config import load
-from afbs.experiment import populate, run
+from afbs.experiment import run
+from afbs.population import populate
 
 REQUIRED = {
     "trace": {"path": "trace.csv"},

@@ -12,6 +12,7 @@ import pytest
 
 from afbs import experiment
 from afbs.config import load
+from afbs.population import populate
 from afbs.privacy._keys import derive, simulated
 from afbs.seeds import Key
 
@@ -48,7 +49,7 @@ def test_no_file_of_a_run_holds_label_counts_or_the_secret(
     caplog.set_level(logging.DEBUG)
     config = load(tables(name))
     result = experiment.run(config, folder=tmp_path / "run")
-    population = experiment.populate(config)
+    population = populate(config)
     files = [path for path in (tmp_path / "run").rglob("*") if path.is_file()]
     printed = "".join(capfd.readouterr()) + caplog.text
     written = b"\n".join(path.read_bytes() for path in files) + printed.encode()
@@ -82,7 +83,7 @@ def test_the_run_that_follows_has_the_clusters_that_the_mechanism_found(
 ) -> None:
     monkeypatch.setenv("AFBS_TEST_SECRET", SECRET)
     config = load(tables(name))
-    population = experiment.populate(config)
+    population = populate(config)
     assert population.grouping is not None
     experiment.run(config, folder=tmp_path / "run")
     clients = json.loads((tmp_path / "run" / "meta.json").read_text())["clients"]
@@ -95,7 +96,7 @@ def test_a_chosen_number_of_clusters_leaves_two_updates_of_a_buffer_to_each(buff
     chosen = tables("plain_for_research")
     chosen["clusters"]["number"] = 0
     chosen["algorithm"]["buffer_size"] = buffer_size
-    grouping = experiment.populate(load(chosen)).grouping
+    grouping = populate(load(chosen)).grouping
     assert grouping is not None
     assert len(set(grouping.cluster_of.values())) == number
 
@@ -105,6 +106,6 @@ def test_the_secret_is_in_no_error(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     wrong = tables("projection")
     wrong["clusters"]["number"] = 25
     with pytest.raises(Exception, match="number of clients") as caught:
-        experiment.populate(load(wrong))
+        populate(load(wrong))
     chain = [caught.value, caught.value.__cause__, caught.value.__context__]
     assert all(SECRET not in repr(error) for error in chain)

@@ -120,7 +120,7 @@ def show(
     """
     if partition:
         from afbs.config import load
-        from afbs.experiment import populate
+        from afbs.population import populate
         from afbs.partitions._show import drawing, save_figure
 
         population = populate(load(folder / "config.toml" if folder.is_dir() else folder, parsed(settings)))
