@@ -120,8 +120,8 @@ def show(
     """
     if partition:
         from afbs.config import load
-        from afbs.population import populate
         from afbs.partitions._show import drawing, save_figure
+        from afbs.population import populate
 
         population = populate(load(folder / "config.toml" if folder.is_dir() else folder, parsed(settings)))
         counts = list(population.label_counts().values())
