@@ -22,6 +22,7 @@ from threadpoolctl import threadpool_limits
 
 from afbs.clients.workload import Workload
 from afbs.config import Config, load
+from afbs.engine.executors.processes import Processes, Staff
 from afbs.engine.plan import plan, stop_when_lr_below
 from afbs.engine.run import Run
 from afbs.interfaces import Algorithm, Executor
@@ -76,14 +77,15 @@ def run(
     `run("a.toml", **{"training.lr": 0.1})`.
     """
     config = load(source, overrides)
-    population = populate(config)
-    path = Path(folder) if folder else Path(runs) / _folder_name(config.name)
-    create_folder(path, tomli_w.dumps(_toml(config.tables)))
-    try:
-        return _execute(config, population, path, None, on_progress, on_note)
-    except UserError:
-        discard_unless_run(path)
-        raise
+    with _staff(config) as staff:
+        population = populate(config)
+        path = Path(folder) if folder else Path(runs) / _folder_name(config.name)
+        create_folder(path, tomli_w.dumps(_toml(config.tables)))
+        try:
+            return _execute(config, population, staff, path, None, on_progress, on_note)
+        except UserError:
+            discard_unless_run(path)
+            raise
 
 
 def resume(
@@ -105,7 +107,8 @@ def resume(
     for complaint in complaints:
         if on_note:
             on_note(complaint)
-    return _execute(config, populate(config), path, checkpoint, on_progress, on_note)
+    with _staff(config) as staff:
+        return _execute(config, populate(config), staff, path, checkpoint, on_progress, on_note)
 
 
 def is_done(folder: Path) -> bool:
@@ -131,6 +134,7 @@ def compare(
 def _execute(
     config: Config,
     population: Population,
+    staff: Staff | None,
     folder: Path,
     checkpoint: Checkpoint | None,
     on_progress: Callable[[Progress], None] | None,
@@ -157,7 +161,7 @@ def _execute(
     )
     try:
         offset = checkpoint.offset if checkpoint else 0
-        with closing(_executor(config, workload)) as executor, Writer(folder, offset) as writer:
+        with closing(_executor(config, workload, staff)) as executor, Writer(folder, offset) as writer:
             recorder = Recorder(writer, checkpoint.wall if checkpoint else 0.0, on_progress)
             engine = Run(
                 algorithm,
@@ -214,18 +218,26 @@ def _stoppable(engine: Run) -> Iterator[None]:
         signal.signal(signal.SIGINT, before)
 
 
-def _executor(config: Config, workload: Workload) -> Executor:
+@contextmanager
+def _staff(config: Config) -> Iterator[Staff | None]:
+    """Workers that start up while the clients are prepared; none if everything is done in this process."""
+    if config.run.executor == "inline":
+        yield None
+        return
+    with closing(Staff(config.run.worker_count)) as staff:
+        yield staff
+
+
+def _executor(config: Config, workload: Workload, staff: Staff | None) -> Executor:
     if config.run.device != "cpu":
         from afbs.clients.build import check_device
 
         check_device(config.run.device)
-    if config.run.executor == "inline":
+    if staff is None:
         from afbs.engine.executors.inline import Inline
 
         return Inline(workload)
-    from afbs.engine.executors.processes import Processes
-
-    return Processes(workload, config.run.worker_count)
+    return Processes(workload, staff)
 
 
 def _conclude(config: Config, writer: Writer, engine: Run, memory: int, wall: float) -> None:

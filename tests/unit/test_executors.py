@@ -13,7 +13,7 @@ from torch import Tensor
 
 from afbs.clients.workload import Workload
 from afbs.engine.executors.inline import Inline
-from afbs.engine.executors.processes import Processes, WorkerError
+from afbs.engine.executors.processes import Processes, Staff, WorkerError
 from afbs.interfaces import Executor
 from afbs.types import Evaluated, Job, ModelChoice, Trained, UserError
 from small import Softmax, workload
@@ -23,7 +23,7 @@ SIZE = 9
 
 @pytest.fixture(scope="module")
 def processes() -> Iterator[Processes]:
-    executor = Processes(workload(), 2)
+    executor = Processes(workload(), Staff(2))
     yield executor
     executor.close()
 
@@ -91,7 +91,7 @@ def test_the_initial_model_is_the_same_everywhere(executor: Executor) -> None:
 
 def test_a_worker_that_dies_is_replaced_and_its_tasks_are_done(processes: Processes) -> None:
     base = processes.publish(processes.initial())
-    victim = processes._staff[0].process
+    victim = processes._staff.workers[0].process
     os.kill(victim.pid, signal.SIGKILL)
     victim.wait()
     first, _ = processes.block(4)
@@ -119,7 +119,7 @@ def changed(model: type) -> Workload:
 
 
 def test_what_training_raises_comes_back_with_its_traceback() -> None:
-    executor = Processes(changed(Raises), 1)
+    executor = Processes(changed(Raises), Staff(1))
     try:
         first, _ = executor.block(1)
         executor.train(0, Job(0, 0, 0.1), executor.publish(executor.initial()), first)
@@ -130,5 +130,14 @@ def test_what_training_raises_comes_back_with_its_traceback() -> None:
 
 
 def test_a_users_mistake_in_a_worker_is_a_users_mistake_here_and_leaves_no_process() -> None:
+    staff = Staff(1)
     with pytest.raises(UserError, match="`model` does not want to"):
-        Processes(changed(CannotBeBuilt), 1)
+        Processes(changed(CannotBeBuilt), staff)
+    assert staff.workers[0].process.returncode is not None
+
+
+def test_workers_that_were_never_needed_are_gone_at_once() -> None:
+    staff = Staff(2)
+    staff.close()
+    staff.close()
+    assert [worker.process.returncode for worker in staff.workers] == [-signal.SIGKILL] * 2

@@ -40,7 +40,7 @@ class WorkerError(RunError):
 
 @final
 class _Worker:
-    def __init__(self, payload: bytes, memory: int):
+    def __init__(self, memory: int):
         ours, theirs = socket.socketpair()
         os.set_inheritable(theirs.fileno(), True)
         command = [sys.executable, "-m", "afbs.engine.executors.worker", str(theirs.fileno()), str(memory)]
@@ -57,9 +57,15 @@ class _Worker:
         )
         theirs.close()
         self.connection = Connection(ours.detach())
-        self.connection.send(sys.path)
-        self.connection.send_bytes(payload)
+        self.briefed = False
         self.tasks: deque[tuple[Any, ...]] = deque()
+
+    def brief(self, payload: bytes) -> None:
+        """What it is to work on, once that is known. Until then it has been importing libraries."""
+        self.briefed = True
+        with suppress(OSError):  # it has died already: it will not greet
+            self.connection.send(sys.path)
+            self.connection.send_bytes(payload)
 
     def give(self, message: tuple[Any, ...]) -> None:
         self.tasks.append(message)
@@ -68,28 +74,51 @@ class _Worker:
 
 
 @final
-class Processes(Executor):
-    """The default. `workers` processes, each with `depth / workers` tasks at hand."""
+class Staff:
+    """Worker processes, and the memory they share. They start up while their server still prepares their work."""
 
-    def __init__(self, workload: Workload, workers: int):
-        self.workers = workers
-        self.depth = workers * _QUEUE
-        self._spill = tempfile.TemporaryDirectory(prefix="afbs-")
-        self._payload = cloudpickle.dumps(_shared(workload, Path(self._spill.name)))
-        self._memory = unnamed_file()
+    def __init__(self, number: int):
+        self.memory = unnamed_file()
+        self.workers = [_Worker(self.memory) for _ in range(number)]
+        self._dismissed = False
+
+    def close(self) -> None:
+        """Lets everybody go; again does nothing."""
+        if self._dismissed:
+            return
+        self._dismissed = True
+        for worker in self.workers:
+            worker.connection.close()
+            if not worker.briefed:
+                worker.process.kill()
+        for worker in self.workers:
+            worker.process.wait()
+        os.close(self.memory)
+
+
+@final
+class Processes(Executor):
+    """The default. Each process has `depth / workers` tasks at hand."""
+
+    def __init__(self, workload: Workload, staff: Staff):
+        self.workers = len(staff.workers)
+        self.depth = self.workers * _QUEUE
+        self._staff = staff
         self._lives = _LIVES
-        self._staff: list[_Worker] = []
+        self._spill = tempfile.TemporaryDirectory(prefix="afbs-")
         try:
-            self._staff += [_Worker(self._payload, self._memory) for _ in range(workers)]
-            sizes = [self._greeting(worker) for worker in self._staff]
+            self._payload = cloudpickle.dumps(_shared(workload, Path(self._spill.name)))
+            for worker in staff.workers:
+                worker.brief(self._payload)
+            sizes = [self._greeting(worker) for worker in staff.workers]
         except BaseException:
             self.close()
             raise
-        self._arena = Arena(sizes[0], self._memory)
+        self._arena = Arena(sizes[0], staff.memory)
 
     def initial(self) -> Vector:
         slot = self._arena.allocate(1)
-        worker = self._staff[0]
+        worker = self._staff.workers[0]
         worker.connection.send(("initial", 0, slot))
         worker.connection.recv()
         vector: Vector = self._arena.rows(slot, 1)[0].copy()
@@ -122,7 +151,7 @@ class Processes(Executor):
         self._least_busy().give(("evaluate", task, base, part))
 
     def collect(self) -> list[Trained | Evaluated]:
-        busy = {worker.connection: worker for worker in self._staff if worker.tasks}
+        busy = {worker.connection: worker for worker in self._staff.workers if worker.tasks}
         return [self._result(busy[connection]) for connection in wait(list(busy))] if busy else []  # type: ignore[index]
 
     @property
@@ -130,15 +159,11 @@ class Processes(Executor):
         return self._arena.peak_bytes
 
     def close(self) -> None:
-        for worker in self._staff:
-            worker.connection.close()
-        for worker in self._staff:
-            worker.process.wait()
-        os.close(self._memory)
+        self._staff.close()
         self._spill.cleanup()
 
     def _least_busy(self) -> _Worker:
-        return min(self._staff, key=lambda worker: len(worker.tasks))
+        return min(self._staff.workers, key=lambda worker: len(worker.tasks))
 
     def _greeting(self, worker: _Worker) -> int:
         try:
@@ -168,8 +193,9 @@ class Processes(Executor):
         self._lives -= 1
         if self._lives < 0:
             raise WorkerError(f"A worker died with exit code {code}; it was not the first.") from error
-        fresh = _Worker(self._payload, self._memory)
-        self._staff[self._staff.index(worker)] = fresh
+        fresh = _Worker(self._staff.memory)
+        self._staff.workers[self._staff.workers.index(worker)] = fresh
+        fresh.brief(self._payload)
         self._greeting(fresh)
         for message in worker.tasks:
             fresh.give(message)
