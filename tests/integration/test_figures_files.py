@@ -69,3 +69,11 @@ def test_a_name_with_a_formula_in_it_is_only_a_name(tmp_path: Path) -> None:
 def test_an_unknown_format_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="must be one of pdf, png, svg, got 'jpg'"):
         figures([tmp_path], tmp_path, "jpg")
+
+
+def test_a_figure_about_one_of_several_seeds_says_which(tmp_path: Path) -> None:
+    for seed in (3, 4):
+        write_run(tmp_path / "runs" / f"a{seed}", "afbs", seed=seed, horizon=60_000)
+    figures([tmp_path / "runs"], tmp_path / "out", "svg")
+    for name in ("participation", "buffer"):
+        assert "AFBS, seed 3" in (tmp_path / "out" / f"{name}.svg").read_text(), name

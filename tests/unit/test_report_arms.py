@@ -20,6 +20,16 @@ def test_seeds_and_bookkeeping_do_not_make_a_new_arm(tmp_path: Path) -> None:
     assert abs(final.deviation - 0.1 * 2**0.5) < 1e-12
 
 
+def test_the_confusion_of_an_arm_is_that_of_all_its_seeds(tmp_path: Path) -> None:
+    """100 samples of one class each: 50 and 70 of them are right."""
+    write_small(tmp_path / "a", [0.5], seed=1, test_size=100)
+    write_small(tmp_path / "b", [0.7], seed=2, test_size=100)
+    write_small(tmp_path / "c", [0.5], seed=3, ended=False)
+    (arm,) = arms_of(digests([tmp_path]))
+    assert arm.confusion is not None
+    assert arm.confusion.tolist() == [[120, 80], [0, 0]]
+
+
 def test_arms_of_one_algorithm_are_told_apart_by_what_differs(tmp_path: Path) -> None:
     for name, survival in (("a", "buffer"), ("b", "none")):
         write_small(tmp_path / name, [0.5], config={"algorithm": {"name": "afbs", "survival": survival}})

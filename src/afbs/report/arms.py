@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from afbs.record.columns import Floats
+from afbs.record.columns import Floats, Ints
 from afbs.report.digest import Digest
 from afbs.report.palette import Look, display, looks
 from afbs.report.words import clip
@@ -67,6 +67,13 @@ class Arm:
         return np.where(
             known.any(axis=0), np.where(known, table, 0).sum(axis=0) / np.maximum(known.sum(axis=0), 1), np.nan
         )
+
+    @cached_property
+    def confusion(self) -> Ints | None:
+        """The last confusions of all runs, added up."""
+        known = [run.confusion for run in self.runs if run.confusion is not None]
+        same = [table for table in known if table.shape == known[0].shape]
+        return np.sum(same, axis=0) if same else None
 
 
 class Setting(NamedTuple):

@@ -177,9 +177,9 @@ def _buffer(arms: Sequence[Arm]) -> Any:
             axes.bar(x, -dropped, width, below, color="white", edgecolor=colour, hatch="////", linewidth=0.4)
             above, below = above + kept, below - dropped
         axes.axhline(0, color="black", linewidth=0.6)
-        axes.set_title(f"{_text(arm.label)}: kept above, dropped below", fontsize=8, loc="left", pad=2)
+        axes.set_title(_first(arm), fontsize=8, loc="left", pad=2)
         axes.set_ylabel("Updates a step")
-        axes.set_xlabel(f"Virtual time ({unit})")
+        axes.set_xlabel(f"Virtual time ({unit}); hatched: dropped")
         if 1 < len(flow["clusters"]) <= 6:
             axes.legend(ncols=3, loc="lower center", bbox_to_anchor=(0.5, 1.1))
     return figure
@@ -219,6 +219,7 @@ def _participation(arms: Sequence[Arm]) -> Any:
     if not chosen:
         return None
     figure, rows = _rows(len(chosen), 1.7)
+    starved = False
     for axes, arm in zip(rows, chosen, strict=True):
         who = arm.runs[0].clients
         heard = who["arrived"] > 0
@@ -229,15 +230,17 @@ def _participation(arms: Sequence[Arm]) -> Any:
         dots = axes.scatter(
             x[counted], y[counted], c=share[counted], s=9, cmap="Greys", vmin=0, vmax=1, ec="black", lw=0.3
         )
-        axes.scatter(x[never], y[never], marker="x", s=14, color="#c44601", linewidth=1.0, label="never counted")
+        crosses = axes.scatter(x[never], y[never], marker="x", s=14, color="#c44601", linewidth=1.0)
         if (y > 0).any():
             axes.set_yscale("log")
-        axes.set_title(_text(arm.label), fontsize=8, loc="left", pad=2)
+        axes.set_title(_first(arm), fontsize=8, loc="left", pad=2)
         axes.set_ylabel("Examples")
         axes.set_xlabel(f"Time a job takes ({unit})")
         figure.colorbar(dots, ax=axes, label="share that counted", pad=0.02)
-        if never.any():
-            axes.legend(loc="upper right")
+        starved |= bool(never.any())
+    if starved:
+        # Outside: among the clients its cross would look like one more.
+        figure.legend([crosses], ["never counted"], loc="outside lower center")
     return figure
 
 
@@ -245,7 +248,8 @@ def _classes(arms: Sequence[Arm]) -> Any:
     known = [arm for arm in arms if len(arm.per_class)]
     if not known:
         return None
-    figure, axes = _new()
+    columns = 4 if max(len(arm.label) for arm in known) < 12 else 1
+    figure, axes = _new(HEIGHT + 0.14 * ((len(known) - 1) // columns))
     for i, arm in enumerate(known):
         x = np.arange(len(arm.per_class)) + (i - (len(known) - 1) / 2) * min(0.14, 0.6 / len(known))
         look = _line(arm.look, 1) | {"linestyle": "none", "markersize": 4}
@@ -253,17 +257,19 @@ def _classes(arms: Sequence[Arm]) -> Any:
     axes.set_xlabel("Class")
     axes.set_ylabel("Accuracy (%)")
     axes.set_ylim(bottom=0)
-    _legend(axes, len(known))
+    if len(known) > 1:
+        # Outside: among the classes its marks would look like more of them.
+        figure.legend(loc="outside upper center", ncols=columns, columnspacing=1.0)
     return figure
 
 
 def _confusion(arms: Sequence[Arm]) -> Any:
-    known = [arm for arm in arms if arm.runs[0].confusion is not None][:8]
+    known = [arm for arm in arms if arm.confusion is not None][:8]
     if not known:
         return None
     figure, rows = _rows(len(known), 2.6)
     for axes, arm in zip(rows, known, strict=True):
-        table = np.asarray(arm.runs[0].confusion, np.float64)
+        table = np.asarray(arm.confusion, np.float64)
         shares = 100 * table / np.maximum(table.sum(axis=1, keepdims=True), 1)
         image = axes.imshow(shares, cmap="Greys", vmin=0, vmax=100)
         axes.grid(visible=False)
@@ -352,6 +358,11 @@ def _legend(axes: Any, number: int) -> None:
 def _text(label: str) -> str:
     """A dollar sign would begin a formula."""
     return label.replace("$", r"\$")
+
+
+def _first(arm: Arm) -> str:
+    """The title of a figure about an arm's first run; with several seeds it says whose."""
+    return _text(arm.label) if arm.seeds == 1 else f"{_text(arm.label)}, seed {arm.runs[0].seed}"
 
 
 def _unit(longest: float) -> tuple[float, str]:

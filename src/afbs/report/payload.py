@@ -77,7 +77,7 @@ def _arm(arm: Arm, runs: list[int], cells: int) -> dict[str, Any]:
         "weights": arm.runs[0].weights,
         "perClass": arm.per_class[:MOST_CLASSES],
         "classes": len(arm.per_class),
-        "confusion": _summed([run.confusion for run in arm.runs], cells),
+        "confusion": arm.confusion if arm.confusion is not None and arm.confusion.size <= cells else None,
         "cost": {
             name: arm.mean(name)
             for name in ("trained", "skipped", "used", "dropped", "samples", "upload", "upload_saved", "wall")
@@ -111,9 +111,3 @@ def _pooled(histograms: Sequence[tuple[Any, Any]]) -> tuple[list[int], list[int]
     starts = np.arange(0, end, width)
     kept, dropped = (np.add.reduceat(row[:end], starts).tolist() for row in total)
     return kept, dropped, width
-
-
-def _summed(tables: Sequence[Any], cells: int) -> Any:
-    known = [table for table in tables if table is not None]
-    same = [table for table in known if table.shape == known[0].shape]
-    return np.sum(same, axis=0) if same and same[0].size <= cells else None
