@@ -116,7 +116,7 @@ def _weakest(arms: Sequence[Arm]) -> str:
     lows = [low for low, _ in found]
     if not found or (max(lows) - min(lows) < 0.1 and min(lows) > 0.2):
         return ""
-    return f"On its weakest class, {listing([f'{label} has {percent(low, 0)}' for low, label in found])}."
+    return f"On its weakest class, {listing([f'{label} has {percent(low)}' for low, label in found])}."
 
 
 def _starved(arms: Sequence[Arm]) -> str:

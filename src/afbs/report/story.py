@@ -41,9 +41,11 @@ def _headline(table: list[Standing], moment: float | None) -> str:
     if tied:
         rest = f"; {last.arm.label} is last with {percent(last.accuracy.mean)}" if last not in tied else ""
         close = listing([f"{row.arm.label} ({percent(row.accuracy.mean)})" for row in tied])
-        verb = "is" if len(tied) == 1 else "are"
         leader = f"{first.arm.label} leads with {_accuracy(first.accuracy)}{when}"
-        return f"{leader}, but {close} {verb} too close to call{rest}."
+        seeds = min(len(row.by_seed) for row in (first, *tied))
+        if seeds > 1:
+            return f"{leader}, but {seeds} seeds leave it open whether that beats {close}{rest}."
+        return f"{leader}, but {close} {'is' if len(tied) == 1 else 'are'} too close to call{rest}."
     lead = first.accuracy.mean - second.accuracy.mean
     text = f"{first.arm.label} won: {_accuracy(first.accuracy)}{when}, {points(lead)} above {second.arm.label}"
     if len(table) > 2:

@@ -156,7 +156,7 @@
       const many = Math.max(...arms.map((arm) => arm.perClass.length)) > 25;
       const dodge = (arm) => (many ? 0 : (arms.indexOf(arm) - (arms.length - 1) / 2) * Math.min(0.14, 0.6 / arms.length));
       const traces = arms.map((arm) => ({ x: arm.perClass.map((_, i) => i + dodge(arm)), y: arm.perClass.map((v) => (v === null ? null : v * 100)), customdata: arm.perClass.map((_, i) => i), name: plain(arm.label), mode: "markers", marker: { symbol: arm.marker, size: 10, color: colour(arm), line: { width: 1, color: css("--paper") } }, hovertemplate: `${plain(arm.label)}, class %{customdata}: %{y:.1f} %<extra></extra>` }));
-      const worst = arms.map((arm) => { const low = Math.min(...arm.perClass.filter((v) => v !== null)); return `${arm.label} ${percent(low, 0)} (class ${arm.perClass.indexOf(low)})`; });
+      const worst = arms.map((arm) => { const low = Math.min(...arm.perClass.filter((v) => v !== null)); return `${arm.label} ${percent(low)} (class ${arm.perClass.indexOf(low)})`; });
       const cut = arms.some((arm) => arm.classes > arm.perClass.length) ? ` The figure shows the first ${arms[0].perClass.length} of ${Math.max(...arms.map((arm) => arm.classes))} classes.` : "";
       note("classes", `Weakest class: ${worst.join(", ")}.${cut}`);
       return [traces, layout({ xaxis: axis("class", many ? {} : { dtick: 1, showgrid: false }), yaxis: axis("accuracy (%)", { rangemode: "tozero" }), height: narrow() ? 300 : 340 })];
