@@ -42,6 +42,14 @@ def test_the_story_is_text_and_needs_no_script(tmp_path: Path) -> None:
     assert "algorithm.name" in text
 
 
+def test_the_runs_are_dated_to_the_minute_and_a_commit_is_short(tmp_path: Path) -> None:
+    write_small(tmp_path / "a", [0.1], meta={"created": "2026-01-02T03:04:05+00:00", "git": "0123456789abcdef"})
+    write_small(tmp_path / "b", [0.1], seed=2, meta={"created": "<yesterday>"})
+    text = text_of(write([tmp_path], tmp_path / "report.html"))
+    assert "<td>2026-01-02 03:04 UTC</td><td>0123456789</td>" in text
+    assert "<td>&lt;yesterday&gt;</td><td>–</td>" in text
+
+
 def test_every_figure_says_in_one_sentence_how_to_read_it(tmp_path: Path) -> None:
     write_small(tmp_path / "a", [0.1])
     for section in sections(arms_of(digests([tmp_path]))):

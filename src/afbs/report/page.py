@@ -164,12 +164,20 @@ def _origin(run: Digest) -> str:
         run.folder,
         run.state,
         "–" if run.seed is None else str(run.seed),
-        clip(str(run.meta.get("created") or "–"), 30),
-        clip(str(run.meta.get("git") or "–"), 12),
+        _moment(run.meta.get("created")),
+        str(run.meta.get("git") or "–")[:10],
         ", ".join(f"{name} {number}" for name, number in versions.items()) if isinstance(versions, dict) else "–",
         "; ".join(run.remarks) or "–",
     )
     return "<tr>" + "".join(f"<td>{escape(clip(cell, 160))}</td>" for cell in cells) + "</tr>"
+
+
+def _moment(written: object) -> str:
+    """A moment to the minute; what is none is shown as it stands."""
+    try:
+        return datetime.fromisoformat(str(written)).strftime("%Y-%m-%d %H:%M %Z").strip()
+    except ValueError:
+        return clip(str(written or "–"), 30)
 
 
 def _footer() -> str:
