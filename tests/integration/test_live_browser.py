@@ -156,7 +156,7 @@ def test_runs_can_be_overlaid_found_and_told_apart(desk: Any) -> None:
 def test_a_killed_run_shows_what_it_left(desk: Any) -> None:
     desk.locator("#list button", has_text="died at night").click()
     desk.wait_for_function("() => document.getElementById('state').textContent === 'silent: killed or waiting'")
-    assert seen(desk, "time left") == "none"
+    assert seen(desk, "time left") == "–"
     assert faults(desk) == []
 
 

@@ -111,7 +111,7 @@
     const facts = [
       ["accuracy", last ? percent(last[2]) : "–"], ["best", best >= 0 ? percent(best) : "–"], ["virtual time", `${duration(now.time)} of ${duration(now.horizon)}`],
       ["steps", count(now.version)], ["arrived", count(now.counts.arrived)], ["used", count(now.counts.used)], ["dropped", count(now.counts.dropped)],
-      ["time left", now.state === "running" ? (now.left === null ? "–" : `about ${duration(now.left)}`) : "none"],
+      ["time left", now.state === "ended" ? "none" : now.left === null ? "–" : `about ${duration(now.left)}`],
     ];
     if (now.counts.lost) facts.push(["lost", count(now.counts.lost)]);
     if (now.behind > 65536) facts.push(["still to read", `${count(now.behind / 1e6)} MB`]);
