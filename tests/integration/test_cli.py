@@ -17,6 +17,7 @@ from pathlib import Path
 import pytest
 
 import afbs
+from afbs import experiment
 from tiny import TINY, command, lines, run, settings, toml
 
 AFBS = [sys.executable, "-m", "afbs"]
@@ -127,6 +128,10 @@ def test_list_names_what_there_is(
 def test_list_settings_shows_defaults(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     assert command(monkeypatch, "list", "algorithms", "--settings") == 0
     assert "buffer_size = 10" in capsys.readouterr().out
+    assert command(monkeypatch, "list", "models", "--settings") == 0
+    said = capsys.readouterr().out
+    assert "hidden = 64" in said
+    assert "classes" not in said  # what the data say is no setting
 
 
 def test_an_unknown_kind_or_command_has_code_2(
@@ -187,6 +192,38 @@ def test_a_run_on_a_terminal_of_80_columns_shows_a_bar_with_everything_in_one_li
     last = drawn[-1]
     assert re.search(r"tiny ━+ day 0.15/0.15 · v\d+ · acc. \d+\.\d% · \d+ updates/s · done", last)
     assert max(map(len, drawn)) <= 80
+
+
+def test_the_command_to_resume_can_be_pasted_whatever_the_folder_is_called(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = tmp_path / "my [red] :x: run"
+    folder.mkdir()
+    assert command(monkeypatch, "run", toml(tmp_path), "--folder", folder) == 2
+    assert capsys.readouterr().err.endswith(f"afbs resume '{folder}'\n")
+
+    def stopped(*_: object, **__: object) -> afbs.Result:
+        raise experiment.Interrupted(folder)
+
+    monkeypatch.setattr(experiment, "run", stopped)
+    assert command(monkeypatch, "run", toml(tmp_path), "--folder", folder) == 130
+    assert capsys.readouterr().out.endswith(f"afbs resume '{folder}'\n")
+
+
+@pytest.mark.parametrize("name", ["show", "resume"])
+def test_a_file_is_not_a_run_folder(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert command(monkeypatch, name, toml(tmp_path)) == 2
+    assert "is not a run folder" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("name", ["drawing.xyz", "nowhere/drawing.png"])
+def test_a_drawing_that_cannot_be_written_is_refused_with_code_2(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert command(monkeypatch, "show", toml(tmp_path), "--partition", "--output", tmp_path / name) == 2
+    assert f"`--output`: {tmp_path / name} cannot be written: " in capsys.readouterr().err
 
 
 def start(folder: Path, *arguments: str) -> subprocess.Popen[str]:

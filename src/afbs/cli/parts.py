@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Annotated
+import inspect
+from typing import Annotated, Any
 
 import typer
 from rich.console import Console
@@ -43,10 +44,17 @@ def list_parts(
     for name in registry.names(_KINDS[kind]):
         part = registry.find(_KINDS[kind], name)
         table.add_row(f"[bold]{name}[/]", escape(registry.summary(part)))
-        if settings and dataclasses.is_dataclass(part):
-            for field in dataclasses.fields(part):
-                table.add_row("", f"[dim]{field.name} = {escape(_default(field))}[/]")
+        for setting, default in _settings(part) if settings else ():
+            table.add_row("", f"[dim]{setting} = {escape(default)}[/]")
     Console().print(table)
+
+
+def _settings(part: Any) -> list[tuple[str, str]]:
+    """The fields of a part, or what a network's constructor takes besides what it is told about the data."""
+    if dataclasses.is_dataclass(part):
+        return [(field.name, _default(field)) for field in dataclasses.fields(part)]
+    parameters = inspect.signature(part).parameters.values()
+    return [(each.name, repr(each.default)) for each in parameters if each.default is not each.empty]
 
 
 def _default(field: dataclasses.Field[object]) -> str:
