@@ -6,6 +6,7 @@ import hashlib
 import os
 import platform
 import secrets
+import shlex
 import signal
 import subprocess
 import threading
@@ -40,7 +41,7 @@ class Interrupted(Exception):  # noqa: N818 - it is not an error
     """The run was stopped by its user. It has been saved."""
 
     def __init__(self, folder: Path):
-        super().__init__(f"Stopped. Continue with: afbs resume {folder}")
+        super().__init__(f"Stopped. Continue with: afbs resume {shlex.quote(str(folder))}")
         self.folder = folder
 
 

@@ -39,7 +39,8 @@ def main() -> None:
 
 
 def _complain(error: Exception) -> None:
-    Console(stderr=True, soft_wrap=True).print(f"[bold red]Error:[/] {_escaped(str(error))}", highlight=False)
+    console = Console(stderr=True, soft_wrap=True, emoji=False)  # `a:x:b` is a user's text, not a cross
+    console.print(f"[bold red]Error:[/] {_escaped(str(error))}", highlight=False)
 
 
 def _escaped(text: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from afbs.record.result import Result
 
 RunsFolder = Annotated[Path, typer.Option("--runs", help="Where new run folders are made.")]
-console = Console()
+console = Console(emoji=False)
 _LAST_LINES = 12
 """How much of a worker's traceback is shown: where it went wrong, not how it came there."""
 
@@ -136,7 +137,8 @@ def show(
     facts = result.run.result
     if facts is None:
         reached = result.run.seconds / 86_400
-        console.print(f"Not ended; it reached day {reached:.2f}. Continue with: afbs resume {escape(str(folder))}")
+        again = escape(shlex.quote(str(folder)))
+        console.print(f"Not ended; it reached day {reached:.2f}. Continue with: afbs resume {again}", soft_wrap=True)
         return
     table = Table(box=None, show_header=False, padding=(0, 2, 0, 0))
     for name in ("updates", "jobs", "wall"):
@@ -159,11 +161,12 @@ def _observed(config: Config, start: Callable[[Callable[[Progress], None]], Resu
         with shown(console, config.name, config.run.horizon) as observe:
             return start(observe)
     except Interrupted as stop:
-        console.print(str(stop), highlight=False, soft_wrap=True)
+        console.print(escape(str(stop)), highlight=False, soft_wrap=True)
         sys.exit(130)
     except RunError as error:
         text = "\n".join(str(error).splitlines()[-_LAST_LINES:])
-        Console(stderr=True, soft_wrap=True).print(f"[bold red]The run failed:[/] {escape(text)}", highlight=False)
+        errors = Console(stderr=True, soft_wrap=True, emoji=False)
+        errors.print(f"[bold red]The run failed:[/] {escape(text)}", highlight=False)
         sys.exit(1)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, final
@@ -57,7 +58,8 @@ class Result:
 
         path = self.folder / "model.safetensors"
         if not path.exists():
-            raise UserError(f"{self.folder} has no final model: the run has not ended. Try: afbs resume {self.folder}")
+            again = f"afbs resume {shlex.quote(str(self.folder))}"
+            raise UserError(f"{self.folder} has no final model: the run has not ended. Try: {again}")
         params: Vector = load_file(path)["params"]
         return params
 

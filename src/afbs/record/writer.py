@@ -6,6 +6,7 @@ import errno
 import fcntl
 import json
 import os
+import shlex
 import shutil
 from collections.abc import Mapping
 from contextlib import suppress
@@ -87,7 +88,9 @@ class RecordError(RunError):
 
     def __init__(self, folder: Path, error: OSError):
         reason = error.strerror or str(error)
-        super().__init__(f"Could not write to {folder}: {reason}. Make room, then: afbs resume {folder}")
+        super().__init__(
+            f"Could not write to {folder}: {reason}. Make room, then: afbs resume {shlex.quote(str(folder))}"
+        )
 
 
 def replace_file(path: Path, content: bytes) -> None:
@@ -109,7 +112,8 @@ def create_folder(path: Path, config: str) -> None:
     try:
         path.mkdir(parents=True)
     except FileExistsError:
-        raise UserError(f"{path} exists already. Choose another folder, or continue with: afbs resume {path}") from None
+        again = f"afbs resume {shlex.quote(str(path))}"
+        raise UserError(f"{path} exists already. Choose another folder, or continue with: {again}") from None
     except OSError as error:
         raise UserError(f"The run folder {path} cannot be made: {error.strerror}.") from error
     try:
