@@ -210,6 +210,14 @@ def test_the_command_to_resume_can_be_pasted_whatever_the_folder_is_called(
     assert capsys.readouterr().out.endswith(f"afbs resume '{folder}'\n")
 
 
+@pytest.mark.parametrize("name", ["show", "resume"])
+def test_a_file_is_not_a_run_folder(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert command(monkeypatch, name, toml(tmp_path)) == 2
+    assert "is not a run folder" in capsys.readouterr().err
+
+
 def start(folder: Path, *arguments: str) -> subprocess.Popen[str]:
     """A real process in a session of its own, as in a terminal, so that Ctrl-C goes to all of its group."""
     return subprocess.Popen(

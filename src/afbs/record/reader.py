@@ -159,7 +159,7 @@ def read_meta(folder: Path) -> dict[str, Any]:
     """`meta.json`, if it is of a schema this reader knows."""
     try:
         meta = json.loads((folder / "meta.json").read_bytes())
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         raise UserError(f"`{folder}` is not a run folder: it has no `meta.json`.") from None
     except ValueError:
         raise UserError(f"`{folder / 'meta.json'}` cannot be read: it is not JSON.") from None
