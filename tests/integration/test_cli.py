@@ -218,6 +218,14 @@ def test_a_file_is_not_a_run_folder(
     assert "is not a run folder" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("name", ["drawing.xyz", "nowhere/drawing.png"])
+def test_a_drawing_that_cannot_be_written_is_refused_with_code_2(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert command(monkeypatch, "show", toml(tmp_path), "--partition", "--output", tmp_path / name) == 2
+    assert f"`--output`: {tmp_path / name} cannot be written: " in capsys.readouterr().err
+
+
 def start(folder: Path, *arguments: str) -> subprocess.Popen[str]:
     """A real process in a session of its own, as in a terminal, so that Ctrl-C goes to all of its group."""
     return subprocess.Popen(

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from afbs.types import UserError
+
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
@@ -39,7 +41,10 @@ def save_figure(counts: Sequence[NDArray[np.int64]], path: Path) -> None:
     right.set(xlabel="samples", ylabel="clients", title="volumes")
     if volumes.max() > 10 * max(1, volumes.min()):
         right.set_xscale("log")
-    figure.savefig(path)
+    try:
+        figure.savefig(path)
+    except (OSError, ValueError) as error:
+        raise UserError(f"`--output`: {path} cannot be written: {error}.") from error
 
 
 def _ordered(counts: Sequence[NDArray[np.int64]]) -> NDArray[np.int64]:
