@@ -21,6 +21,7 @@ from torch import Tensor, nn
 import afbs
 from afbs.interfaces import Algorithm, Source
 from afbs.types import Dataset, Step, Update
+from synthetic import write_small
 from tiny import TINY, run
 
 
@@ -69,6 +70,14 @@ def test_a_result_has_a_table_numbers_and_the_model(tmp_path: Path) -> None:
     loaded = afbs.load(result.folder)
     assert loaded.params.tobytes() == result.params.tobytes()
     assert loaded.history.equals(result.history)
+
+
+def test_a_killed_run_says_when_it_reached_its_target(tmp_path: Path) -> None:
+    """Evaluated every 100 s; the third time it is above 60 %."""
+    target = {"evaluation": {"target": 0.6}}
+    killed = afbs.load(write_small(tmp_path / "run", [0.1, 0.5, 0.7, 0.6], config=target, ended=False))
+    assert not killed.done
+    assert killed.summary()["time_to_target"] == 200.0
 
 
 def test_compare_gives_a_row_for_each(tmp_path: Path) -> None:

@@ -199,7 +199,7 @@ def _number(text: str) -> int:
 
 
 def _print_table(results: Sequence[Result]) -> None:
-    target = (results[0].run.result or {}).get("target")
+    target = results[0].run.target
     table = Table(box=SIMPLE_HEAD, header_style="bold", padding=(0, 1, 0, 0))
     table.add_column("run")
     reaching = f"to {target:.0%}" if target else "to target"

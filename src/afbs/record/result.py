@@ -73,7 +73,7 @@ class Result:
             "seed": self.run.seed,
             "best_accuracy": self.best_accuracy,
             "final_accuracy": self.final_accuracy,
-            "time_to_target": result.get("time_to_target"),
+            "time_to_target": None if self.run.target is None else self.time_to(self.run.target),
             "versions": result.get("versions"),
             "trained": jobs.get("trained"),
             "dropped": updates.get("dropped"),
