@@ -42,7 +42,7 @@ def test_a_run_ends_with_a_table_and_its_folder_and_code_0(
 
 def test_set_changes_single_settings_and_keeps_the_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     changes = ["algorithm.name=fedbuff", "training.lr=0.2", "run.seed=7", "name=changed"]
-    sets = [part for change in changes[:3] for part in ("--set", change)]
+    sets = [part for change in changes for part in ("--set", change)]
     assert command(monkeypatch, "run", toml(tmp_path), "--folder", tmp_path / "run", *sets) == 0
     config = afbs.load(tmp_path / "run").run.config
     assert config["algorithm"]["name"] == "fedbuff"
@@ -50,6 +50,7 @@ def test_set_changes_single_settings_and_keeps_the_others(tmp_path: Path, monkey
     assert config["training"]["lr"] == 0.2
     assert config["training"]["epochs"] == 2
     assert config["run"]["seed"] == 7
+    assert config["name"] == "changed"
 
 
 @pytest.mark.parametrize("setting", ["training.lr", "lr=3", "training.lr=fast", "training.rl=1"])

@@ -21,7 +21,7 @@ def parsed(given: Sequence[str] | None) -> dict[str, Any]:
     found = {}
     for setting in given or ():
         path, equals, value = setting.partition("=")
-        if not equals or "." not in path:
+        if not equals or ("." not in path and path.strip() != "name"):  # the one setting that is in no table
             raise UserError(f"`--set` wants TABLE.KEY=VALUE, got {setting!r}.")
         try:
             found[path.strip()] = tomllib.loads(f"value = {value}")["value"]
