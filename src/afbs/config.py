@@ -7,6 +7,7 @@ the classes below. Unknown keys and names are refused with the nearest right one
 from __future__ import annotations
 
 import dataclasses
+import inspect
 import os
 import tomllib
 from collections.abc import Mapping
@@ -178,6 +179,7 @@ def _override(tables: dict[str, Any], path: str, value: Any) -> None:
 def _part(table: str, base: type, given: Any, default: str) -> tuple[Any, dict[str, Any]]:
     """The object a table describes, and the table with every default written out."""
     if isinstance(given, type) and issubclass(given, base):
+        _refuse_unfinished(table, given)
         given = given()
     if base is Source:
         given = _own_data(given)
@@ -234,6 +236,7 @@ def _model(given: Any) -> tuple[ModelChoice, dict[str, Any]]:
 def _settings(table: str, cls: type, given: Any) -> Any:
     if not isinstance(given, Mapping):
         raise UserError(f"`[{table}]` must be a table, got {given!r}.")
+    _refuse_unfinished(table, cls)
     registry.refuse_unknown(table, given, _fields(cls))
     missing = [key for key in _fields(cls, needed=True) if key not in given]
     if missing:
@@ -248,6 +251,12 @@ def _settings(table: str, cls: type, given: Any) -> Any:
             for key, value in given.items()
         }
     )
+
+
+def _refuse_unfinished(table: str, cls: type) -> None:
+    if inspect.isabstract(cls):
+        needed = ", ".join(sorted(getattr(cls, "__abstractmethods__", ())))
+        raise UserError(f"`{table}`: the class {cls.__name__} still needs these methods: {needed}.")
 
 
 def _types(cls: type) -> dict[str, Any]:

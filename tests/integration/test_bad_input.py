@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,10 +15,10 @@ import torch
 from torch import Tensor, nn
 
 import afbs
-from afbs.interfaces import Partition, Source
+from afbs.interfaces import Algorithm, Partition, Source
 from afbs.record import writer
 from afbs.seeds import Key
-from afbs.types import Dataset, Split
+from afbs.types import ClientInfo, Dataset, Split
 from tiny import TINY, command, lines, run, settings, toml
 
 
@@ -130,6 +131,31 @@ class Net(nn.Module):
 def test_a_model_that_scores_the_wrong_number_of_classes_is_refused(tmp_path: Path) -> None:
     with pytest.raises(afbs.UserError, match=r"a score for each class: for 2 samples \(2, 10\), got \(2, 1\)"):
         afbs.run(TINY, runs=tmp_path, model={"name": Net, "trouble": "narrow"})
+
+
+def test_a_model_that_does_not_fit_the_samples_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(
+        afbs.UserError, match=r"`model` cannot score samples \(numbers of shape \(2, 1, 8, 8\)\): mat1 and"
+    ):
+        afbs.run(TINY, runs=tmp_path, model=lambda: nn.Linear(3, 10))
+    whole = np.arange(240).reshape(60, 4), np.arange(60) % 3
+    with pytest.raises(afbs.UserError, match=r"`model` cannot score samples \(token numbers of shape \(2, 4\)\): "):
+        afbs.run(TINY, runs=tmp_path, data=whole)
+
+
+def test_a_model_beyond_all_memory_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(afbs.UserError, match=r"`model` could not be built: .*allocate"):
+        afbs.run(TINY, runs=tmp_path, **{"model.hidden": 10**14})
+
+
+def test_an_algorithm_that_lacks_a_method_is_refused(tmp_path: Path) -> None:
+    class Unfinished(Algorithm[None]):
+        def init(self, clients: Sequence[ClientInfo]) -> None: ...
+
+    with pytest.raises(
+        afbs.UserError, match="`algorithm`: the class Unfinished still needs these methods: apply, receive"
+    ):
+        afbs.run(TINY, runs=tmp_path, algorithm=Unfinished)
 
 
 def test_a_model_that_raises_fails_the_run_with_the_end_of_its_traceback(

@@ -32,8 +32,8 @@ def build(choice: ModelChoice, dataset: Dataset) -> nn.Module:
     given = {name: fact for name, fact in facts.items() if name in parameters}
     try:
         module = maker(**{**given, **choice.settings})
-    except TypeError as error:
-        raise UserError(f"`model` could not be built: {error}.") from error
+    except (TypeError, RuntimeError, MemoryError) as error:  # torch says with the second that memory is short
+        raise UserError(f"`model` could not be built: {_reason(error)}.") from error
     if not isinstance(module, nn.Module):
         raise UserError(f"`model` built a {type(module).__name__}, not a torch.nn.Module.")
     _try_out(module, dataset)
@@ -44,8 +44,11 @@ def check_device(name: str) -> None:
     try:
         torch.empty(0, device=name)
     except (RuntimeError, AssertionError) as error:
-        reason = str(error).partition("\n")[0].rstrip(".")
-        raise UserError(f"`run.device` = {name!r} cannot be used here: {reason}.") from None
+        raise UserError(f"`run.device` = {name!r} cannot be used here: {_reason(error)}.") from None
+
+
+def _reason(error: BaseException) -> str:
+    return str(error).partition("\n")[0].rstrip(".") or type(error).__name__
 
 
 def _parameters(maker: Callable[..., Any]) -> Mapping[str, inspect.Parameter]:
@@ -58,9 +61,15 @@ def _parameters(maker: Callable[..., Any]) -> Mapping[str, inspect.Parameter]:
 def _try_out(module: nn.Module, dataset: Dataset) -> None:
     """Two samples, before anything is trained. It also gives lazy layers their shapes."""
     samples = torch.from_numpy(np.array(dataset.train_x[:2]))
+    samples = samples.long() if dataset.tokens else samples.float()
     module.eval()
-    with torch.no_grad():
-        scores = module(samples.long() if dataset.tokens else samples.float())
+    try:
+        with torch.no_grad():
+            scores = module(samples)
+    except (RuntimeError, TypeError, ValueError, IndexError) as error:
+        kind = "token numbers" if dataset.tokens else "numbers"
+        shape = tuple(samples.shape)
+        raise UserError(f"`model` cannot score samples ({kind} of shape {shape}): {_reason(error)}.") from error
     wanted = (len(samples), dataset.classes)
     found = tuple(scores.shape) if isinstance(scores, torch.Tensor) else type(scores).__name__
     if found != wanted:
