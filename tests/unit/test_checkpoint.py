@@ -31,6 +31,7 @@ def checkpoint(version: int) -> Checkpoint:
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     (tmp_path / "checkpoints").mkdir()
+    (tmp_path / "events.jsonl").write_bytes(b" " * 345)
     return tmp_path
 
 
@@ -44,6 +45,17 @@ def test_everything_comes_back(folder: Path) -> None:
     assert {name: row.tolist() for name, row in found.memory.items()} == {"h": [0.5] * 5, "cache/3": [1.5] * 5}
     assert {client: row.tolist() for client, row in found.states.items()} == {7: [-1.0] * 5}
     assert {version: row.tolist() for version, row in found.versions.items()} == {3: [3.0] * 5}
+
+
+@pytest.mark.parametrize("left", [344, 0, None])
+def test_a_checkpoint_whose_events_are_lost_is_passed_over(left: int | None, folder: Path) -> None:
+    """Going on from it would leave a hole in the history, and a wrong time to the target."""
+    save_checkpoint(folder, checkpoint(4))
+    events = folder / "events.jsonl"
+    events.unlink() if left is None else events.write_bytes(b" " * left)
+    found, complaints = load_checkpoint(folder)
+    assert found is None
+    assert complaints == ["events.jsonl has lost what was before 00000004.safetensors; it is passed over."]
 
 
 def test_the_two_newest_are_kept(folder: Path) -> None:

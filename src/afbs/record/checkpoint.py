@@ -61,9 +61,14 @@ def save_checkpoint(folder: Path, checkpoint: Checkpoint) -> Path:
 def load_checkpoint(folder: Path) -> tuple[Checkpoint | None, list[str]]:
     """The newest checkpoint that is whole, and what was wrong with newer ones."""
     complaints: list[str] = []
+    events = folder / "events.jsonl"
+    written = events.stat().st_size if events.exists() else 0
     for path in sorted((folder / "checkpoints").glob("*.safetensors"), reverse=True):
         try:
-            return _load(path), complaints
+            checkpoint = _load(path)
+            if checkpoint.offset <= written:
+                return checkpoint, complaints
+            complaints.append(f"events.jsonl has lost what was before {path.name}; it is passed over.")
         except (SafetensorError, OSError, ValueError, KeyError) as error:
             complaints.append(f"{path.name} is damaged ({error}); it is passed over.")
     return None, complaints
