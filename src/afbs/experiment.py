@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 import platform
 import secrets
@@ -104,6 +105,7 @@ def resume(
     if is_done(path):
         return Result.open(path)
     config = load(path / "config.toml", overrides)
+    _refuse_changes(config, path)
     checkpoint, complaints = load_checkpoint(path)
     for complaint in complaints:
         if on_note:
@@ -301,6 +303,7 @@ def _meta(config: Config, population: Population, parameters: int) -> dict[str, 
             "workers": config.run.worker_count if config.run.executor == "processes" else 1,
         },
         "git": _commit(),
+        "settings": _digests(config),
         "parameters": parameters,
         "horizon": config.run.horizon,
         "classes": population.dataset.classes,
@@ -319,6 +322,28 @@ def _meta(config: Config, population: Population, parameters: int) -> dict[str, 
         meta["true_clusters"] = population.split.clusters
         meta["labels"] = [[round(float(share), 4) for share in row] for row in shares]
     return meta
+
+
+def _digests(config: Config) -> dict[str, str]:
+    """A digest of each table that decides a run's result: what may change before a resume is left out."""
+    free = ("executor", "workers", "device", "checkpoint_seconds")
+    tables = {table: config.tables[table] for table in config.tables if table not in ("name", "record")}
+    tables["run"] = {key: value for key, value in tables["run"].items() if key not in free}
+    texts = {table: json.dumps(settings, sort_keys=True, default=str) for table, settings in tables.items()}
+    return {table: hashlib.sha256(text.encode()).hexdigest()[:16] for table, text in texts.items()}
+
+
+def _refuse_changes(config: Config, folder: Path) -> None:
+    """A run that was taken up with other settings would belong to neither the old nor the new ones."""
+    if not (folder / "meta.json").exists():
+        return
+    before, now = Result.open(folder).run.meta.get("settings", {}), _digests(config)
+    changed = [table for table in now if table in before and before[table] != now[table]]
+    if changed:
+        raise UserError(
+            f"`[{changed[0]}]` was changed after the run began. Put it back, or begin a new run: "
+            f"afbs run {shlex.quote(str(folder / 'config.toml'))}"
+        )
 
 
 def _server_memory(algorithm: Algorithm[Any], parameters: int, clients: int) -> int:

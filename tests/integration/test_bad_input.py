@@ -340,7 +340,10 @@ def test_a_run_killed_before_it_wrote_anything_but_its_configuration_is_resumed(
 
 @pytest.mark.parametrize(
     ("change", "message"),
-    [(("hidden = 8", "hidden = 9"), "parameters"), (("virtual_days = 0.15", "virtual_days = 0.0001"), "ends before")],
+    [
+        (("hidden = 8", "hidden = 9"), r"`\[model\]` was changed"),
+        (("virtual_days = 0.15", "virtual_days = 0.0001"), r"`\[run\]` was changed"),
+    ],
 )
 def test_a_run_whose_configuration_was_changed_is_not_taken_up(
     change: tuple[str, str], message: str, tmp_path: Path

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -157,3 +158,25 @@ def test_a_worker_that_is_killed_is_replaced_and_changes_nothing(
     result = afbs.run(TINY, runs=tmp_path, run=settings, on_progress=kill_a_worker)
     assert killed
     assert result.params.tobytes() == reference["afbs"].params.tobytes()
+
+
+def test_a_run_is_not_resumed_with_other_settings(tmp_path: Path) -> None:
+    from afbs.experiment import Interrupted
+
+    folder = tmp_path / "run"
+    with pytest.raises(Interrupted):
+        afbs.run(TINY, folder=folder, on_progress=StopAfter(3))
+    with pytest.raises(afbs.UserError, match=r"`\[training\]` was changed after the run began"):
+        afbs.resume(folder, **{"training.lr": 0.2})
+    assert afbs.resume(folder, **{"run.checkpoint_seconds": 1.0}).done
+
+
+def test_lost_checkpoints_only_cost_time(reference: dict[str, afbs.Result], tmp_path: Path) -> None:
+    from afbs.experiment import Interrupted
+
+    folder = tmp_path / "run"
+    with pytest.raises(Interrupted):
+        afbs.run(TINY, folder=folder, on_progress=StopAfter(3))
+    shutil.rmtree(folder / "checkpoints")
+    again = afbs.resume(folder, **{"run.checkpoint_seconds": 0.0})
+    assert digest(again) == digest(reference["afbs"])

@@ -331,7 +331,8 @@ class Run:
             rows = (
                 chosen if not rejected else chosen[[row for row in range(len(chosen)) if row not in pending.rejected]]
             )
-            self._memory, self.params = self._algorithm.apply(self._memory, self.params, step, rows)
+            self._memory, params = self._algorithm.apply(self._memory, self.params, step, rows)
+            self.params = self._checked(params)
         if pending.rows is not None:
             if self._stateful:
                 self._keep_states(pending, pending.rows)
@@ -356,6 +357,12 @@ class Run:
             self.save()
         self._post()
         return True
+
+    def _checked(self, params: Vector) -> Vector:
+        if np.shape(params) != self.params.shape or params.dtype != np.float32:
+            found = f"{type(params).__name__} of shape {np.shape(params)}"
+            raise UserError(f"`algorithm.apply` must return a float32 vector of {len(self.params)}, got a {found}.")
+        return params
 
     def _accepted(self, pending: _Pending) -> tuple[Step, list[Update]]:
         """The step without updates that are not finite, as if they had not been used."""

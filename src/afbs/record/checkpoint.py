@@ -50,6 +50,7 @@ def save_checkpoint(folder: Path, checkpoint: Checkpoint) -> Path:
     text = json.dumps(facts)
     path = folder / "checkpoints" / f"{checkpoint.version:08d}.safetensors"
     try:
+        path.parent.mkdir(exist_ok=True)
         replace_file(path, save(tensors, {"afbs": text, "sha256": _digest(text, tensors)}))
     except OSError as error:
         raise RecordError(folder, error) from error
