@@ -11,7 +11,7 @@ run: .venv/.base
 	$(BIN)/afbs compare examples/quickstart.toml --algorithms afbs,fedbuff,fedavg --report report.html
 
 test: .venv/.dev browser lint
-	$(BIN)/python -m pytest -n 2 -m "not long"
+	$(BIN)/python -m pytest -n 2 --dist loadfile -m "not long"
 
 test-long: .venv/.dev browser
 	$(BIN)/python -m pytest -m long
