@@ -82,11 +82,16 @@ def run(
     with _staff(config) as staff:
         population = populate(config)
         path = Path(folder) if folder else Path(runs) / _folder_name(config.name)
-        create_folder(path, tomli_w.dumps(_toml(config.tables)))
         try:
-            return _execute(config, population, staff, path, None, on_progress, on_note)
-        except UserError:
-            discard_unless_run(path)
+            create_folder(path, tomli_w.dumps(_toml(config.tables)))
+            try:
+                return _execute(config, population, staff, path, None, on_progress, on_note)
+            except UserError:
+                discard_unless_run(path)
+                raise
+        except KeyboardInterrupt:  # in the moment between the folder and the run
+            if is_begun(path):
+                raise Interrupted(path) from None
             raise
 
 
