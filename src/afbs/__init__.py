@@ -5,33 +5,90 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-if TYPE_CHECKING:
-    from afbs.core.selection import gradient_select
-    from afbs.experiment import compare, resume, run
-    from afbs.record.result import Result, load
-    from afbs.types import RunError, UserError
+from afbs.version import VERSION
 
-__all__ = ["Result", "RunError", "UserError", "compare", "gradient_select", "load", "resume", "run"]
-__version__ = "0.1.0"
+if TYPE_CHECKING:
+    from afbs.config import load as configure
+    from afbs.core.buffer import Buffer
+    from afbs.core.selection import gradient_select
+    from afbs.experiment import Interrupted, compare, resume, run, verify
+    from afbs.experiment.tracing import export_trace
+    from afbs.interfaces import Algorithm, Availability, Latency, LocalRule, Pool
+    from afbs.population import populate
+    from afbs.record.result import Result, load
+    from afbs.seeds import Key
+    from afbs.types import (
+        Ask,
+        ClientId,
+        ClientInfo,
+        Facts,
+        Matrix,
+        Memory,
+        Order,
+        RunError,
+        Step,
+        Update,
+        UserError,
+        Vector,
+    )
+
+__all__ = [
+    "Algorithm",
+    "Ask",
+    "Availability",
+    "Buffer",
+    "ClientId",
+    "ClientInfo",
+    "Facts",
+    "Interrupted",
+    "Key",
+    "Latency",
+    "LocalRule",
+    "Matrix",
+    "Memory",
+    "Order",
+    "Pool",
+    "Result",
+    "RunError",
+    "Step",
+    "Update",
+    "UserError",
+    "Vector",
+    "compare",
+    "configure",
+    "export_trace",
+    "gradient_select",
+    "load",
+    "populate",
+    "resume",
+    "run",
+    "verify",
+]
+__version__ = VERSION
 
 _HOMES = {
+    **dict.fromkeys(("Algorithm", "Availability", "Latency", "LocalRule", "Pool"), "afbs.interfaces"),
+    **dict.fromkeys(("Ask", "ClientId", "ClientInfo", "Facts", "Matrix", "Memory"), "afbs.types"),
+    **dict.fromkeys(("Order", "RunError", "Step", "Update", "UserError", "Vector"), "afbs.types"),
+    **dict.fromkeys(("Interrupted", "compare", "resume", "run", "verify"), "afbs.experiment"),
+    "Buffer": "afbs.core.buffer",
+    "Key": "afbs.seeds",
     "Result": "afbs.record.result",
-    "RunError": "afbs.types",
-    "UserError": "afbs.types",
-    "compare": "afbs.experiment",
+    "export_trace": "afbs.experiment.tracing",
     "gradient_select": "afbs.core.selection",
     "load": "afbs.record.result",
-    "resume": "afbs.experiment",
-    "run": "afbs.experiment",
+    "populate": "afbs.population",
 }
 
 
 def __getattr__(name: str) -> Any:
     """What the package offers is imported when it is first asked for, so that importing it costs nothing."""
+    if name == "configure":
+        return import_module("afbs.config").load
     if name not in _HOMES:
         raise AttributeError(f"module 'afbs' has no attribute {name!r}")
     return getattr(import_module(_HOMES[name]), name)
 
 
 def __dir__() -> list[str]:
-    return sorted([*globals(), *_HOMES])
+    return sorted([*globals(), *__all__])

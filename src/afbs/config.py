@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import inspect
-import os
+import math
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -18,33 +18,37 @@ from typing import Annotated, Any, Literal, get_type_hints
 from annotated_types import Ge, Gt, Le
 
 from afbs import registry
-from afbs.interfaces import Algorithm, Availability, LabelMechanism, Latency, Partition, Source
+from afbs.interfaces import (
+    Algorithm,
+    Availability,
+    Executor,
+    LabelMechanism,
+    Latency,
+    Partition,
+    Source,
+    Transport,
+)
 from afbs.types import ModelChoice, Training, UserError
 
 
 @dataclass(frozen=True)
 class RunSettings:
-    """Table `[run]`: what is simulated, and how it is computed."""
+    """Table `[run]`: how long, with how many at once, and from which seed.
+
+    It ends after `virtual_days`, or after so many `versions` (0: however many there are).
+    """
 
     seed: Annotated[int, Ge(0)] = 1
     virtual_days: Annotated[float, Gt(0)] = 20.0
     in_flight: Annotated[int, Ge(1)] = 120
+    versions: Annotated[int, Ge(0)] = 0
     stop_when_lr_below: Annotated[float, Ge(0)] = 0.0
-    executor: Literal["processes", "inline"] = "processes"
-    workers: Annotated[int, Ge(0)] = 0
     device: str = "cpu"
     checkpoint_seconds: Annotated[float, Ge(0)] = 60.0
 
     @property
     def horizon(self) -> float:
         return self.virtual_days * 86_400
-
-    @property
-    def worker_count(self) -> int:
-        """As many as asked for; by default one for each core this process may use."""
-        if self.workers:
-            return self.workers
-        return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 @dataclass(frozen=True)
@@ -85,6 +89,8 @@ class Config:
     availability: Availability
     clusters: LabelMechanism
     algorithm: Algorithm[Any]
+    transport: Transport
+    executor: Executor
     evaluation: Evaluation
     record: Record
     tables: Mapping[str, Any]
@@ -103,6 +109,8 @@ _PARTS: dict[str, tuple[str, type]] = {
     "availability": ("always", Availability),
     "clusters": ("projection", LabelMechanism),
     "algorithm": ("afbs", Algorithm),
+    "transport": ("simulated", Transport),
+    "executor": ("processes", Executor),
 }
 _MAY_BE_INFINITE = ("latency", "availability")
 _TOML = (bool, int, float, str, list, tuple, Mapping)
@@ -244,10 +252,10 @@ def _settings(table: str, cls: type, given: Any) -> Any:
             f"`{table}.{missing[0]}` must be given. (What was made in Python must be given to `afbs.resume` again.)"
         )
     wanted = _types(cls)
-    endless = table in _MAY_BE_INFINITE
+    endless = {key for key in given if table in _MAY_BE_INFINITE or getattr(cls, key, None) == math.inf}
     return cls(
         **{
-            key: registry.checked(f"{table}.{key}", wanted.get(key, Any), value, endless)
+            key: registry.checked(f"{table}.{key}", wanted.get(key, Any), value, key in endless)
             for key, value in given.items()
         }
     )

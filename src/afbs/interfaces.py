@@ -1,35 +1,37 @@
 """What the parts ask of each other. An algorithm has two halves that must not blur.
 
-*Deciding* (`init`, `dispatch`, `receive`, `lost`, `stalled`, `joined`, `weigh`) sees metadata and returns new state.
-*Computing* (`begin`, `apply`) sees vectors and returns new vectors. Both halves are pure: arguments are never
-changed, and every draw comes from the key that is handed in. Because deciding needs no vector, the engine can run
-it ahead in virtual time, and what it drops is never trained.
+*Deciding* (`init`, `dispatch`, `receive`, `lost`, `wake`, `woken`, `stalled`, `joined`, `weigh`) sees metadata and
+returns new state. *Computing* (`begin`, `apply`, `look`) sees vectors. Both halves are pure: arguments are never
+changed, and every draw comes from the key that is handed in. Because deciding needs no vector, the engine can run it
+ahead in virtual time, and what it drops is never trained.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar, Generic, Literal, Protocol, TypeVar
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, ClassVar, Generic, Literal, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from afbs.seeds import Key
 from afbs.types import (
+    Ask,
     ClientId,
     ClientInfo,
     Dataset,
     Evaluated,
+    Facts,
     Grouping,
     Instant,
-    Job,
     Matrix,
     Memory,
     Order,
+    Shipped,
     Split,
     Step,
-    Trained,
+    Task,
     Update,
     Vector,
 )
@@ -38,7 +40,15 @@ S = TypeVar("S")
 
 
 class Pool(Protocol):
-    """The clients as an algorithm sees them when it may hand out work."""
+    """The clients as an algorithm sees them when it may hand out work. Looking takes nobody: dispatching does."""
+
+    @property
+    def time(self) -> float:
+        """Now, in seconds since the run began."""
+
+    @property
+    def version(self) -> int:
+        """The version that a job begins with."""
 
     @property
     def room(self) -> int:
@@ -49,7 +59,13 @@ class Pool(Protocol):
         """How many jobs are under way."""
 
     def sample(self, number: int, key: Key) -> list[ClientId]:
-        """Up to `number` different idle clients, drawn uniformly. Drawing does not take them: dispatching does."""
+        """Up to `number` different clients that are idle and can be reached, drawn uniformly."""
+
+    def __iter__(self) -> Iterator[ClientId]:
+        """Every client that is idle and can be reached, one at a time, in no order that means anything."""
+
+    def __contains__(self, client: object) -> bool:
+        """Whether this client is idle and can be reached."""
 
 
 class LocalRule(ABC):
@@ -82,9 +98,8 @@ class Algorithm(ABC, Generic[S]):
     holds: ClassVar[bool] = True
     """Whether a client waits, once its update has arrived, for the step that uses or drops it."""
 
-    looks: ClassVar[bool] = False
-    """Whether `receive` asks for an update's content (`update.delta()`). It may; then the engine cannot run ahead, and
-    an interrupted run starts anew: its decisions cannot be replayed from the seed alone."""
+    adds: ClassVar[bool] = False
+    """Whether a step moves the model by the weighted sum of its updates, so that its weights say how far."""
 
     @property
     def ships(self) -> Literal["delta", "end"]:
@@ -101,25 +116,39 @@ class Algorithm(ABC, Generic[S]):
         return False
 
     @property
-    def quorum(self) -> int:
+    def awaits(self) -> int:
         """How many updates a step waits for; more than can be under way would wait for ever."""
         return 1
+
+    @property
+    def looks(self) -> bool:
+        """Whether it decides by content: it has a `look`, and `receive` may ask for `update.facts()`. It may; then the
+        engine cannot run ahead, and what it drops has been trained."""
+        return type(self).look is not Algorithm.look
 
     # decide: metadata only
 
     @abstractmethod
     def init(self, clients: Sequence[ClientInfo]) -> S: ...
 
-    def dispatch(self, state: S, pool: Pool, key: Key) -> tuple[S, list[ClientId]]:
-        """Who trains next, asked after every instant. The usual answer: whoever there is room for."""
+    def dispatch(self, state: S, pool: Pool, key: Key) -> tuple[S, Sequence[ClientId | Ask]]:
+        """Who trains next, asked after every instant; `Ask` says how much. Usually whoever there is room for."""
         return state, pool.sample(pool.room, key)
 
     @abstractmethod
     def receive(self, state: S, update: Update, key: Key) -> tuple[S, Step | None]:
         """One update arrived. `key` is the same for all arrivals between two steps."""
 
-    def lost(self, state: S, client: ClientId) -> tuple[S, Step | None]:
-        """A job will never arrive: its client died or timed out."""
+    def lost(self, state: S, order: Order) -> tuple[S, Step | None]:
+        """This order's update will never arrive: its client died or timed out."""
+        return state, None
+
+    def wake(self, state: S) -> float | None:
+        """The moment at which to be woken if nothing changes until then, in seconds since the run began."""
+        return None
+
+    def woken(self, state: S, time: float, key: Key) -> tuple[S, Step | None]:
+        """That moment has come, after everything that arrived by then was received."""
         return state, None
 
     def stalled(self, state: S) -> tuple[S, Step | None]:
@@ -131,7 +160,7 @@ class Algorithm(ABC, Generic[S]):
         return state
 
     def weigh(self, used: Sequence[Update]) -> tuple[float, ...]:
-        """The weight of each used update. Asked again without those whose vector turns out not finite."""
+        """The weight of each used update. Asked again without those whose vector turns out not finite or missing."""
         return tuple(1.0 / len(used) for _ in used)
 
     # compute: vectors only
@@ -142,10 +171,18 @@ class Algorithm(ABC, Generic[S]):
 
     @abstractmethod
     def apply(self, memory: Memory, params: Vector, step: Step, vectors: Matrix) -> tuple[Memory, Vector]:
-        """The next model. `vectors` has a row for each of `step.used`, at least one, and is only lent: copy what stays.
+        """The next model. Everything is lent and read-only; `vectors` has a row for each of `step.used`, at least one.
 
-        If not one vector of a step is finite, there is nothing to apply: the model and the memory stay as they are.
+        If not one vector of a step can be used, there is nothing to apply: the model and the memory stay as they are.
         """
+
+    def look(self, memory: Memory, params: Vector, updates: Sequence[Update], vectors: Matrix) -> Facts:
+        """What `receive` may know of the content of `updates`, as numbers. `vectors` has a row each (start minus end).
+
+        An algorithm that has this method decides by content. What it returns is recorded, so that a run can be taken
+        up again, and decided again, without the vectors.
+        """
+        raise NotImplementedError
 
     def memory_bytes(self, parameters: int, clients: int) -> int:
         """How much memory the vectors that `begin` and `apply` keep will need at most."""
@@ -155,7 +192,7 @@ class Algorithm(ABC, Generic[S]):
 class Latency(ABC):
     """How long a job takes, from the order to the arrival, in virtual seconds.
 
-    `per` says how often it is drawn: the key that `duration` gets is the client's own, or one for each job.
+    `per` says how often it is drawn: once a client, which then always takes as long, or anew for each job.
     """
 
     per: Literal["client", "job"]
@@ -166,6 +203,9 @@ class Latency(ABC):
 
 class Availability(ABC):
     """When a client can be reached, and when it vanishes in the middle of a job."""
+
+    steady: ClassVar[bool] = False
+    """Whether everybody can be reached at any time and nobody vanishes, so that nobody need ask."""
 
     @abstractmethod
     def back(self, client: ClientInfo, time: float, key: Key) -> float:
@@ -180,24 +220,95 @@ class Availability(ABC):
         return 0.0
 
 
-class Transport(ABC):
+class Connection(ABC):
     """Carries orders to clients and brings back news. Virtual or real time is its affair alone."""
+
+    ahead: ClassVar[bool] = False
+    """Whether the future may be asked for before the present has been computed: virtual time."""
 
     @abstractmethod
     def send(self, order: Order) -> None: ...
 
     @abstractmethod
     def reachable(self, client: ClientId) -> bool:
-        """If not, the client is reported as returned when it is again."""
+        """Whether an order could be sent to this client now. Asking changes nothing."""
 
     @abstractmethod
-    def receive(self) -> Instant | None:
-        """The next instant at which something happened, or None if nothing is under way and nobody will return."""
+    def watch(self, client: ClientId) -> None:
+        """Report this client as returned once it can be reached again."""
+
+    @abstractmethod
+    def receive(self, until: float) -> Instant | None:
+        """The next instant at which something happened, later than the last one; nothing later than `until`.
+
+        If nothing happens by then, an empty instant at `until`. In real time there may be an empty instant
+        sooner, so that its caller can look around. None if nothing is under way and nobody will return: virtual time
+        would stand still.
+        """
+
+    def publish(self, version: int, params: Vector) -> None:  # noqa: B027 - virtual time has no use for it
+        """This version of the model exists; orders that begin with it may follow. Real clients must be sent it."""
+
+    def take_over(self, time: float, orders: Sequence[Order], away: Sequence[ClientId]) -> None:
+        """Go on from `time`, where another connection ended: these orders are out, perhaps, and these clients watched.
+
+        An order was written down before it was sent, so a real client may or may not have it.
+        """
+        raise NotImplementedError
+
+    def close(self) -> None:  # noqa: B027 - most have nothing to close
+        """Nothing more will be sent or asked."""
 
 
-class Executor(ABC):
-    """Where jobs are computed. Vectors live where its workers can reach them; only numbers travel."""
+class Scene(NamedTuple):
+    """What a transport is told of the run it serves. Simulated clients behave as `latency` and `availability` say."""
 
+    clients: Sequence[ClientInfo]
+    latency: Latency
+    availability: Availability
+    seed: int
+
+
+class Transport(ABC):
+    """How clients are reached. A frozen dataclass of its settings."""
+
+    @abstractmethod
+    def connect(self, scene: Scene) -> Connection: ...
+
+
+class Store(ABC):
+    """Where the vectors of a session live: rows of one model's size under numbers, its slots."""
+
+    @abstractmethod
+    def put(self, vector: Vector) -> int:
+        """Keep a copy of a vector where every worker can read it."""
+
+    @abstractmethod
+    def get(self, slot: int) -> Vector:
+        """A view; only good until the slot is dropped."""
+
+    @abstractmethod
+    def drop(self, slot: int) -> None: ...
+
+    @abstractmethod
+    def block(self, rows: int) -> tuple[int, Matrix]:
+        """Room for the results of one step: the slot of its first row (the next row has the next number), and all of
+        them as one matrix, so that a weighted sum is one product."""
+
+    @abstractmethod
+    def release(self, first: int) -> None:
+        """Give a block back."""
+
+    @property
+    @abstractmethod
+    def peak_bytes(self) -> int:
+        """The most memory that vectors have taken at a time."""
+
+
+class Session(ABC):
+    """The work of one run on some workers. Only numbers travel; vectors are in the store."""
+
+    store: Store
     workers: int
     depth: int
     """How many tasks may be under way at once; enough that no worker waits while the server thinks."""
@@ -207,43 +318,51 @@ class Executor(ABC):
         """The model before training."""
 
     @abstractmethod
-    def publish(self, vector: Vector) -> int:
-        """Make a vector readable by every worker, under a number."""
+    def submit(self, task: Task) -> None: ...
 
     @abstractmethod
-    def read(self, slot: int) -> Vector:
-        """A view of a published vector; only good until it is retired."""
+    def collect(self, seconds: float | None = None) -> list[Shipped | Evaluated]:
+        """What has been finished. Waits for at least one while anything is under way, but not longer than `seconds`."""
 
     @abstractmethod
-    def retire(self, slot: int) -> None: ...
+    def settle(self, order: Order, kept: bool) -> None:
+        """The step of this order has been applied: from now on its client remembers what it learned then, if `kept`."""
 
     @abstractmethod
-    def block(self, rows: int) -> tuple[int, Matrix]:
-        """Room for the results of one step: the slot of its first row (the next row has the next number), and all of
-        them as one matrix, so that a weighted sum is one product."""
+    def remembered(self) -> Mapping[ClientId, Vector]:
+        """What clients remember, as far as it is kept here, for a checkpoint."""
 
     @abstractmethod
-    def release(self, first: int) -> None: ...
-
-    @abstractmethod
-    def train(self, task: int, job: Job, base: int, out: int, state: tuple[int, int] | None = None) -> None:
-        """Train from slot `base` and write the vector to slot `out`; `state` names where the client's state is read
-        and where its new one goes."""
-
-    @abstractmethod
-    def evaluate(self, task: int, base: int, part: int) -> None: ...
-
-    @property
-    @abstractmethod
-    def peak_bytes(self) -> int:
-        """The most memory that vectors have taken at a time."""
-
-    @abstractmethod
-    def collect(self) -> list[Trained | Evaluated]:
-        """What has been finished; waits for at least one while anything is under way."""
+    def restore(self, remembered: Mapping[ClientId, Vector]) -> None:
+        """Let clients remember what a checkpoint says."""
 
     @abstractmethod
     def close(self) -> None: ...
+
+
+class WorkerPool(ABC):
+    """Workers that have been started, or are starting, and wait for a session."""
+
+    @abstractmethod
+    def session(self, workload: Any) -> Session:
+        """Brief everybody on a run's work. One session at a time."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Lets everybody go at once, whatever they are doing; again does nothing."""
+
+
+class Executor(ABC):
+    """Who computes. A frozen dataclass of its settings."""
+
+    @property
+    @abstractmethod
+    def number(self) -> int:
+        """How many workers there will be."""
+
+    @abstractmethod
+    def start(self) -> WorkerPool:
+        """Workers that start up while the caller still prepares their work."""
 
 
 class Source(ABC):

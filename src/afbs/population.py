@@ -42,16 +42,16 @@ def populate(config: Config) -> Population:
         raise UserError(
             f"`run.in_flight` must be at most the number of clients ({number}), got {config.run.in_flight}."
         )
-    quorum = config.algorithm.quorum
-    if quorum > config.run.in_flight:
+    awaits = config.algorithm.awaits
+    if awaits > config.run.in_flight:
         raise UserError(
-            f"`algorithm`: a step waits for {quorum} updates, but only `run.in_flight` = {config.run.in_flight} jobs "
+            f"`algorithm`: a step waits for {awaits} updates, but only `run.in_flight` = {config.run.in_flight} jobs "
             "are under way at a time. A smaller buffer or more in flight would do."
         )
     grouping = None
     if config.algorithm.clustered:
         counts = label_counts(dataset.train_y, split.indices, dataset.classes)
-        most = max(1, quorum // 2)  # more clusters would leave a buffer fewer than two updates of each to compare
+        most = max(1, awaits // 2)  # more clusters would leave a buffer fewer than two updates of each to compare
         grouping = config.clusters.group(counts, Key.root(config.run.seed, "clusters"), most)
     cluster_of = grouping.cluster_of if grouping else {}
     clients = [

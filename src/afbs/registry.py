@@ -15,7 +15,16 @@ from typing import Any
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 from pydantic.errors import PydanticSchemaGenerationError
 
-from afbs.interfaces import Algorithm, Availability, LabelMechanism, Latency, Partition, Source
+from afbs.interfaces import (
+    Algorithm,
+    Availability,
+    Executor,
+    LabelMechanism,
+    Latency,
+    Partition,
+    Source,
+    Transport,
+)
 from afbs.types import UserError
 
 _KINDS: dict[str, tuple[str, type | str]] = {
@@ -25,6 +34,8 @@ _KINDS: dict[str, tuple[str, type | str]] = {
     "data": ("afbs.data", Source),
     "partition": ("afbs.partitions", Partition),
     "clusters": ("afbs.privacy", LabelMechanism),
+    "transport": ("afbs.transports", Transport),
+    "executor": ("afbs.executors", Executor),
     "model": ("afbs.models", "torch.nn:Module"),
 }
 

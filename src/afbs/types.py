@@ -18,8 +18,11 @@ Vector: TypeAlias = NDArray[np.float32]
 """One whole model, flat."""
 Matrix: TypeAlias = NDArray[np.float32]
 """One row an update."""
-Memory: TypeAlias = dict[str, Vector]
-"""What an algorithm's server keeps between two steps besides the model; named, so that a checkpoint can hold it."""
+Memory: TypeAlias = dict[str, NDArray[Any]]
+"""What an algorithm's server keeps between two steps besides the model; named, so that a checkpoint can hold it.
+Numbers are kept as arrays of no dimension."""
+Facts: TypeAlias = Mapping[str, Any]
+"""What an algorithm found out about the content of updates: numbers, or lists of them."""
 
 
 class UserError(Exception):
@@ -39,14 +42,29 @@ class ClientInfo:
     cluster: int = 0
 
 
+class Ask(NamedTuple):
+    """One client that `dispatch` wants to train, and how much: as many epochs or steps; 0 of both is as usual."""
+
+    client: ClientId
+    epochs: int = 0
+    steps: int = 0
+
+
 class Order(NamedTuple):
-    """Train this client from this version. `occurrence` counts the client's own orders, `sequence` all orders."""
+    """Train this client from this version, at this rate. All that a worker must know of a job, fixed when it is given.
+
+    `occurrence` counts the client's own orders, `sequence` all orders. `epochs` and `steps` are 0 where the amount of
+    work is the usual one.
+    """
 
     client: ClientId
     version: int
     occurrence: int
     sequence: int
     time: float
+    rate: float = 0.0
+    epochs: int = 0
+    steps: int = 0
 
 
 class Update(NamedTuple):
@@ -56,7 +74,8 @@ class Update(NamedTuple):
     version: int
     examples: int
     sequence: int
-    content: Callable[[Order], Vector] | None = None
+    time: float = 0.0
+    look: Callable[[Sequence[Update]], Facts] | None = None
 
     @property
     def client(self) -> ClientId:
@@ -70,20 +89,27 @@ class Update(NamedTuple):
     def staleness(self) -> int:
         return self.version - self.order.version
 
-    def delta(self) -> Vector:
-        """The update itself, start minus end. Asking makes it exist: the plan stops here until it has been trained."""
-        if self.content is None:
-            raise UserError("An algorithm that asks for an update's content must say so: `looks = True` in its class.")
-        return self.content(self.order)
+    def facts(self, updates: Sequence[Update] = ()) -> Facts:
+        """What the algorithm's own `look` says of the content of these updates; of this one alone if none are named.
+
+        Asking makes them exist: the plan stops here until they have been trained. What was said is in the record.
+        """
+        if self.look is None:
+            raise UserError("An algorithm that asks for `update.facts()` must say what to look at: its method `look`.")
+        return self.look(updates or (self,))
 
 
 class Step(NamedTuple):
-    """One change of the model: what counted, with which weight, what did not, and why."""
+    """One change of the model: what counted, with which weight, what did not, and why.
+
+    `why` has a few words for each of `used`, then each of `dropped`; or it is empty.
+    """
 
     used: tuple[Update, ...]
     dropped: tuple[Update, ...] = ()
     notes: Mapping[str, Any] = {}
     weights: tuple[float, ...] = ()
+    why: tuple[str, ...] = ()
 
 
 class Dispatched(NamedTuple):
@@ -96,9 +122,40 @@ class Arrived(NamedTuple):
     update: Update
 
 
+class Looked(NamedTuple):
+    """What an algorithm asked of the content of updates, when `update` arrived, and was told."""
+
+    time: float
+    update: Update
+    facts: Facts
+
+
 class Lost(NamedTuple):
     time: float
     order: Order
+
+
+class Left(NamedTuple):
+    """The client was to be drawn and cannot be reached."""
+
+    time: float
+    client: ClientId
+
+
+class Returned(NamedTuple):
+    time: float
+    client: ClientId
+
+
+class Joined(NamedTuple):
+    time: float
+    client: ClientInfo
+
+
+class Woken(NamedTuple):
+    """The moment that the algorithm asked to be woken at has come."""
+
+    time: float
 
 
 class Decided(NamedTuple):
@@ -114,7 +171,14 @@ class Stopped(NamedTuple):
     reason: str
 
 
-Event: TypeAlias = Dispatched | Arrived | Lost | Decided | Stopped
+Event: TypeAlias = Dispatched | Arrived | Looked | Lost | Left | Returned | Joined | Woken | Decided | Stopped
+"""What a plan says. Together they are enough to decide everything again."""
+
+
+class Waiting(NamedTuple):
+    """The plan can say no more until it is told what happens next, or that it is `until`."""
+
+    until: float
 
 
 class Instant(NamedTuple):
@@ -126,24 +190,51 @@ class Instant(NamedTuple):
     returned: Sequence[ClientId] = ()
     joined: Sequence[ClientInfo] = ()
 
-
-@dataclass(frozen=True, slots=True)
-class Job:
-    """One order turned into work: all that a worker must know to train it."""
-
-    client: ClientId
-    occurrence: int
-    lr: float
+    @property
+    def quiet(self) -> bool:
+        """Time has passed, and nothing happened."""
+        return not (self.delivered or self.failed or self.returned or self.joined)
 
 
-class Trained(NamedTuple):
-    """A job is done and its vector is where it was asked for. Before it, its worker was idle for `waited` seconds."""
+class Train(NamedTuple):
+    """Do the order from the vector in slot `base`; what the client ships goes to slot `out`."""
 
     task: int
-    finite: bool
-    steps: int
-    samples: int
-    seconds: float
+    order: Order
+    base: int
+    out: int
+
+
+class Fetch(NamedTuple):
+    """Bring what the client of this order ships, wherever it was trained, to slot `out`."""
+
+    task: int
+    order: Order
+    out: int
+
+
+class Evaluate(NamedTuple):
+    """Test the vector in slot `base` on one part of the test set."""
+
+    task: int
+    base: int
+    part: int
+
+
+Task: TypeAlias = Train | Fetch | Evaluate
+
+
+class Shipped(NamedTuple):
+    """How a `Train` or a `Fetch` ended. Unless it is `done` its vector must not count.
+
+    Before it, its worker was idle for `waited` seconds.
+    """
+
+    task: int
+    outcome: Literal["done", "not finite", "missing"]
+    steps: int = 0
+    samples: int = 0
+    seconds: float = 0.0
     waited: float = 0.0
 
 
@@ -182,8 +273,9 @@ class Training:
 
     def rate(self, version: int, time: float) -> float:
         """The learning rate of a job dispatched at `time` from `version`."""
-        periods = {"update": version, "virtual_time": time / self.lr_decay_seconds, "none": 0}[self.lr_decay_unit]
-        return float(self.lr * self.lr_decay**periods)
+        if self.lr_decay_unit == "none":
+            return self.lr
+        return self.lr * self.lr_decay ** (version if self.lr_decay_unit == "update" else time / self.lr_decay_seconds)
 
 
 @dataclass(frozen=True, slots=True)

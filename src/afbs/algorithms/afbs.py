@@ -1,25 +1,27 @@
 """AFBS: Lu et al., *AFBS: Buffer Gradient Selection in Semi-asynchronous Federated Learning*, arXiv 2506.12754.
 
     Algorithm 1              buffer C updates, select, w ← w − η_g λ (1/|S|) Σ_{i∈S} Δ_i    receive, apply
-    Algorithm 2, Eq. score   score = V / (τ+1)², inferior in both ⇒ dropped, second chance   core.selection.select
+    Algorithm 2, Eq. score   score = V / (τ+1)², inferior in both ⇒ dropped, second chance   core.selection.judged
     Table 1                  λ = 1/√(1 + τ_min), one number a step                          weigh
 
 S are the survivors. Clusters come with `ClientInfo`; without `clustering` all clients are one cluster.
 
 Departures: none by default. Ablations: `survival` (buffer, cluster, none), `clustering = false`, `drop = "random"`
-(as many as AFBS would drop, but any), `weights = "each"` (AFBS's selection with FedBuff's weights).
+(as many as AFBS would drop, but any), `weights = "each"` (AFBS's selection with FedBuff's weights). With a `deadline`
+the buffer is emptied so many seconds after its first update came; what is staler than `max_staleness` is dropped.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Literal, NamedTuple, final
+from math import inf
+from typing import Annotated, ClassVar, Literal, NamedTuple, final
 
 from annotated_types import Ge, Gt
 
 from afbs.core.buffer import Buffer
-from afbs.core.selection import Survival, select, shuffled
+from afbs.core.selection import DROPPED, Survival, drawn_by_lot, judged
 from afbs.core.staleness import Discount, discounted_mean
 from afbs.core.vectors import descend
 from afbs.interfaces import Algorithm
@@ -37,19 +39,23 @@ class State(NamedTuple):
 class AFBS(Algorithm[State]):
     """Drops updates staler and smaller than the best of their cluster."""
 
+    adds: ClassVar[bool] = True
+
     buffer_size: Annotated[int, Ge(1)] = 10
     server_lr: Annotated[float, Gt(0)] = 1.0
     survival: Survival = "buffer"
     clustering: bool = True
     weights: Discount = "freshest"
     drop: Literal["inferior", "random"] = "inferior"
+    max_staleness: Annotated[float, Ge(0)] = inf
+    deadline: Annotated[float, Gt(0)] = inf
 
     @property
     def clustered(self) -> bool:
         return self.clustering
 
     @property
-    def quorum(self) -> int:
+    def awaits(self) -> int:
         return self.buffer_size
 
     def init(self, clients: Sequence[ClientInfo]) -> State:
@@ -59,28 +65,40 @@ class AFBS(Algorithm[State]):
         return state._replace(cluster_of={**state.cluster_of, client.id: client.cluster}) if self.clustering else state
 
     def receive(self, state: State, update: Update, key: Key) -> tuple[State, Step | None]:
+        if self.max_staleness < inf and update.staleness > self.max_staleness:
+            return State(state.cluster_of, state.buffer.refuse(update)), None
         buffer = state.buffer.add(update)
         if buffer.size < self.buffer_size:
             return State(state.cluster_of, buffer), None
-        return State(state.cluster_of), self.select(state.cluster_of, buffer.updates(), key)
+        return State(state.cluster_of), self.select(state.cluster_of, buffer, key)
+
+    def wake(self, state: State) -> float | None:
+        return state.buffer.since + self.deadline if self.deadline < inf and state.buffer.size else None
+
+    def woken(self, state: State, time: float, key: Key) -> tuple[State, Step | None]:
+        return State(state.cluster_of), self.select(state.cluster_of, state.buffer, key)
 
     def stalled(self, state: State) -> tuple[State, Step | None]:
         """What there is counts, all of it: there is nothing better to wait for."""
-        return State(state.cluster_of), Step(state.buffer.updates()) if state.buffer.size else None
+        return State(state.cluster_of), state.buffer.step()
 
-    def select(self, cluster_of: Mapping[ClientId, int], buffer: Sequence[Update], key: Key) -> Step:
-        keep = select(
-            [update.examples for update in buffer],
-            [update.version - update.order.version for update in buffer],
-            [cluster_of.get(update.client, 0) for update in buffer] if cluster_of else [0] * len(buffer),
+    def select(self, cluster_of: Mapping[ClientId, int], buffer: Buffer, key: Key) -> Step:
+        updates = buffer.updates()
+        why = judged(
+            [update.examples for update in updates],
+            [update.version - update.order.version for update in updates],
+            [cluster_of.get(update.client, 0) for update in updates] if cluster_of else [0] * len(updates),
             self.survival,
             key.uniform,
         )
         if self.drop == "random":
-            keep = shuffled(keep, key.child(0))
+            why = drawn_by_lot(why, key.child(0))
+        used = [i for i, reason in enumerate(why) if reason not in DROPPED]
+        dropped = [i for i, reason in enumerate(why) if reason in DROPPED]
         return Step(
-            used=tuple([update for update, kept in zip(buffer, keep, strict=True) if kept]),
-            dropped=tuple([update for update, kept in zip(buffer, keep, strict=True) if not kept]),
+            used=tuple([updates[i] for i in used]),
+            dropped=tuple([updates[i] for i in dropped]) + buffer.refused,
+            why=tuple([why[i] for i in (*used, *dropped)]) + ("too stale",) * len(buffer.refused),
         )
 
     def weigh(self, used: Sequence[Update]) -> tuple[float, ...]:

@@ -45,7 +45,7 @@ class CA2FL(Algorithm[State]):
     server_lr: Annotated[float, Gt(0)] = 1.0
 
     @property
-    def quorum(self) -> int:
+    def awaits(self) -> int:
         return self.buffer_size
 
     def init(self, clients: Sequence[ClientInfo]) -> State:

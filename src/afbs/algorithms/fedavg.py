@@ -1,25 +1,30 @@
 """FedAvg: McMahan et al., *Communication-Efficient Learning of Deep Networks from Decentralized Data*,
 arXiv 1602.05629.
 
-    Algorithm 1, server      a cohort is asked and all of it awaited        dispatch, receive, lost
+    Algorithm 1, server      a cohort is asked and all of it awaited        dispatch, receive, lost, woken
     Algorithm 1, server      w ← Σ (n_i / Σ n_j) w_i, here w ← w − Σ (n_i / Σ n_j) Δ_i    weigh, apply
 
-Departures: none by default; `average = "uniform"` gives every client the same weight.
+Departures: none by default; `average = "uniform"` gives every client the same weight. With a `quorum` a round is over
+once so many have answered, and `over_selection` asks this share more than those (both as in Bonawitz et al., *Towards
+Federated Learning at Scale*, arXiv 1902.01046); with a `deadline` it is over after so many seconds. Late answers are
+dropped.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Annotated, Literal, final
+from functools import cached_property
+from math import inf
+from typing import Annotated, ClassVar, Literal, final
 
-from annotated_types import Gt
+from annotated_types import Ge, Gt
 
-from afbs.core.cohort import Cohort
+from afbs.core.cohort import Cohort, Rounds
 from afbs.core.vectors import descend
 from afbs.interfaces import Algorithm, Pool
 from afbs.seeds import Key
-from afbs.types import ClientId, ClientInfo, Matrix, Memory, Step, Update, Vector
+from afbs.types import ClientId, ClientInfo, Matrix, Memory, Order, Step, Update, Vector
 
 
 @final
@@ -27,20 +32,42 @@ from afbs.types import ClientId, ClientInfo, Matrix, Memory, Step, Update, Vecto
 class FedAvg(Algorithm[Cohort]):
     """Synchronous rounds: waits for a cohort, averages by data size."""
 
+    adds: ClassVar[bool] = True
+
     average: Literal["weighted", "uniform"] = "weighted"
     server_lr: Annotated[float, Gt(0)] = 1.0
+    quorum: Annotated[int, Ge(0)] = 0
+    over_selection: Annotated[float, Ge(0)] = 0.0
+    deadline: Annotated[float, Gt(0)] = inf
+
+    @property
+    def awaits(self) -> int:
+        return max(1, self.quorum)
+
+    @cached_property
+    def rounds(self) -> Rounds:
+        return Rounds(self.quorum, self.over_selection, self.deadline)
 
     def init(self, clients: Sequence[ClientInfo]) -> Cohort:
         return Cohort()
 
     def dispatch(self, state: Cohort, pool: Pool, key: Key) -> tuple[Cohort, list[ClientId]]:
-        return state.ask(pool, key)
+        return state.ask(pool, key, self.rounds)
 
     def receive(self, state: Cohort, update: Update, key: Key) -> tuple[Cohort, Step | None]:
-        return state.answered(update)
+        return state.answered(update, self.rounds)
 
-    def lost(self, state: Cohort, client: ClientId) -> tuple[Cohort, Step | None]:
-        return state.lost()
+    def lost(self, state: Cohort, order: Order) -> tuple[Cohort, Step | None]:
+        return state.lost(order, self.rounds)
+
+    def wake(self, state: Cohort) -> float | None:
+        return state.wake(self.rounds)
+
+    def woken(self, state: Cohort, time: float, key: Key) -> tuple[Cohort, Step | None]:
+        return state.woken()
+
+    def stalled(self, state: Cohort) -> tuple[Cohort, Step | None]:
+        return state.stalled()
 
     def weigh(self, used: Sequence[Update]) -> tuple[float, ...]:
         sizes = [update.examples if self.average == "weighted" else 1 for update in used]

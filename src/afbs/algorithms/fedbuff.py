@@ -5,14 +5,17 @@
     Algorithm 1, line 13     w ← w − η_g (1/C) Σ s(τ_i) Δ_i                  apply
 
 Departures: none by default. `staleness = "freshest"` weighs the whole buffer by its freshest update, as AFBS does,
-without dropping anything: the ablation that separates AFBS's step size from its selection.
+without dropping anything: the ablation that separates AFBS's step size from its selection. With a `deadline` a buffer
+is emptied so many seconds after its first update came, however few there are; an update staler than `max_staleness`
+(as in the authors' FLSim) is dropped.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Annotated, final
+from math import inf
+from typing import Annotated, ClassVar, final
 
 from annotated_types import Ge, Gt
 
@@ -29,23 +32,35 @@ from afbs.types import ClientInfo, Matrix, Memory, Step, Update, Vector
 class FedBuff(Algorithm[Buffer]):
     """Averages updates whenever a buffer is full; stale ones weigh less."""
 
+    adds: ClassVar[bool] = True
+
     buffer_size: Annotated[int, Ge(1)] = 10
     server_lr: Annotated[float, Gt(0)] = 1.0
     staleness: Discount = "each"
+    max_staleness: Annotated[float, Ge(0)] = inf
+    deadline: Annotated[float, Gt(0)] = inf
 
     @property
-    def quorum(self) -> int:
+    def awaits(self) -> int:
         return self.buffer_size
 
     def init(self, clients: Sequence[ClientInfo]) -> Buffer:
         return Buffer()
 
     def receive(self, state: Buffer, update: Update, key: Key) -> tuple[Buffer, Step | None]:
+        if self.max_staleness < inf and update.staleness > self.max_staleness:
+            return state.refuse(update), None
         buffer = state.add(update)
         return self.stalled(buffer) if buffer.size >= self.buffer_size else (buffer, None)
 
+    def wake(self, state: Buffer) -> float | None:
+        return state.since + self.deadline if self.deadline < inf and state.size else None
+
+    def woken(self, state: Buffer, time: float, key: Key) -> tuple[Buffer, Step | None]:
+        return self.stalled(state)
+
     def stalled(self, state: Buffer) -> tuple[Buffer, Step | None]:
-        return Buffer(), Step(state.updates()) if state.size else None
+        return Buffer(), state.step()
 
     def weigh(self, used: Sequence[Update]) -> tuple[float, ...]:
         return discounted_mean([update.staleness for update in used], self.staleness)

@@ -1,7 +1,7 @@
 """FedDyn: Acar et al., *Federated Learning Based on Dynamic Regularization*, ICLR 2021, arXiv 2111.04263.
 
     Algorithm 1, client      min f_i(θ) − ⟨g_i, θ⟩ + (α/2)‖θ − w‖², then g_i ← g_i − α(θ_i − w)    local
-    Algorithm 1, server      a cohort P is asked and all of it awaited          dispatch, receive, lost
+    Algorithm 1, server      a cohort P is asked and all of it awaited          dispatch, receive, lost, woken
     Algorithm 1, server      h ← h + α (1/M) Σ_{i∈P} Δ_i                        apply
     Algorithm 1, server      w ← w − (1/|P|) Σ_{i∈P} Δ_i − h/α                  apply
 
@@ -9,23 +9,26 @@ M are all clients known, asked or not; Δ = w − θ, hence the signs. The first
 the factor 1 + |P|/M: that is the method. g_i never leaves its client.
 
 Departures: one α for every client. The authors' code scales it by the client's share of the data and clips gradients.
+`quorum`, `over_selection` and `deadline` end a round before everybody has answered, as in FedAvg's file.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
+from math import inf
 from typing import Annotated, NamedTuple, final
 
 import numpy as np
-from annotated_types import Gt
+from annotated_types import Ge, Gt
 
-from afbs.core.cohort import Cohort
+from afbs.core.cohort import Cohort, Rounds
 from afbs.core.local import Dynamic
 from afbs.core.vectors import weighted_sum
 from afbs.interfaces import Algorithm, Pool
 from afbs.seeds import Key
-from afbs.types import ClientId, ClientInfo, Matrix, Memory, Step, Update, Vector
+from afbs.types import ClientId, ClientInfo, Matrix, Memory, Order, Step, Update, Vector
 
 
 class State(NamedTuple):
@@ -39,6 +42,17 @@ class FedDyn(Algorithm[State]):
     """Synchronous rounds that correct for how far clients drift apart."""
 
     alpha: Annotated[float, Gt(0)] = 0.1
+    quorum: Annotated[int, Ge(0)] = 0
+    over_selection: Annotated[float, Ge(0)] = 0.0
+    deadline: Annotated[float, Gt(0)] = inf
+
+    @property
+    def awaits(self) -> int:
+        return max(1, self.quorum)
+
+    @cached_property
+    def rounds(self) -> Rounds:
+        return Rounds(self.quorum, self.over_selection, self.deadline)
 
     @property
     def local(self) -> Dynamic:
@@ -51,14 +65,23 @@ class FedDyn(Algorithm[State]):
         return state._replace(clients=state.clients | {client.id})
 
     def dispatch(self, state: State, pool: Pool, key: Key) -> tuple[State, list[ClientId]]:
-        cohort, chosen = state.cohort.ask(pool, key)
+        cohort, chosen = state.cohort.ask(pool, key, self.rounds)
         return State(state.clients, cohort), chosen
 
     def receive(self, state: State, update: Update, key: Key) -> tuple[State, Step | None]:
-        return self.closed(state, *state.cohort.answered(update))
+        return self.closed(state, *state.cohort.answered(update, self.rounds))
 
-    def lost(self, state: State, client: ClientId) -> tuple[State, Step | None]:
-        return self.closed(state, *state.cohort.lost())
+    def lost(self, state: State, order: Order) -> tuple[State, Step | None]:
+        return self.closed(state, *state.cohort.lost(order, self.rounds))
+
+    def wake(self, state: State) -> float | None:
+        return state.cohort.wake(self.rounds)
+
+    def woken(self, state: State, time: float, key: Key) -> tuple[State, Step | None]:
+        return self.closed(state, *state.cohort.woken())
+
+    def stalled(self, state: State) -> tuple[State, Step | None]:
+        return self.closed(state, *state.cohort.stalled())
 
     def closed(self, state: State, cohort: Cohort, step: Step | None) -> tuple[State, Step | None]:
         noted = None if step is None else step._replace(notes={"clients": len(state.clients)})

@@ -8,10 +8,14 @@ from __future__ import annotations
 import importlib
 import pkgutil
 import sys
+import sysconfig
+import traceback
+from pathlib import Path
 
 import typer
 from rich.console import Console
 
+import afbs
 from afbs.types import UserError
 
 app = typer.Typer(
@@ -36,11 +40,29 @@ def main() -> None:
         sys.exit(2)
     except BrokenPipeError:
         sys.exit(1)
+    except Exception as error:
+        told = theirs(error)
+        if not told:
+            raise  # a mistake of ours: everything about it may matter
+        _complain(error, f"Your own code raised {type(error).__name__}:", told)
+        sys.exit(1)
 
 
-def _complain(error: Exception) -> None:
+def theirs(error: BaseException) -> str:
+    """The part of a traceback that is in a user's own files, if that is where it ends."""
+    ours = str(Path(afbs.__file__).parent)
+    libraries = {sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")}
+    frames = traceback.extract_tb(error.__traceback__)
+    own = [frame for frame in frames if not frame.filename.startswith((ours, *libraries, "<frozen"))]
+    last = frames[-1].filename if frames else ""
+    return "".join(traceback.format_list(own)) if own and not last.startswith(ours) else ""
+
+
+def _complain(error: Exception, opening: str = "Error:", before: str = "") -> None:
     console = Console(stderr=True, soft_wrap=True, emoji=False)  # `a:x:b` is a user's text, not a cross
-    console.print(f"[bold red]Error:[/] {_escaped(str(error))}", highlight=False)
+    if before:
+        console.print(_escaped(before.rstrip()), highlight=False)
+    console.print(f"[bold red]{opening}[/] {_escaped(str(error))}", highlight=False)
 
 
 def _escaped(text: str) -> str:

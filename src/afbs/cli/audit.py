@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
+from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -17,7 +18,7 @@ from rich.table import Table
 
 from afbs.cli._settings import Settings, parsed
 from afbs.seeds import Key
-from afbs.types import ClientId, Job, UserError
+from afbs.types import ClientId, Order, Train, UserError
 
 if TYPE_CHECKING:
     from afbs.config import Config
@@ -120,25 +121,24 @@ def _bias(
     """
     from afbs.clients.workload import Workload
     from afbs.core.attacks import from_bias
-    from afbs.engine.executors.inline import Inline
+    from afbs.executors.inline import Inline
     from afbs.interfaces import Plain
 
     place = _last_bias(config, dataset)
     if place is None:
         return None
     training = config.training
-    executor = Inline(
-        Workload(dataset, split.indices, config.model, training, Plain(), "delta", config.run.seed, config.run.device)
+    work = Workload(
+        dataset, split.indices, config.model, training, Plain(), "delta", config.run.seed, config.run.device
     )
-    try:
-        chosen = Key.root(config.run.seed, "audit").child(-2).generator().permutation(len(counts))[:TRAINED]
-        base = executor.publish(executor.initial())
-        first, deltas = executor.block(len(chosen))
+    chosen = Key.root(config.run.seed, "audit").child(-2).generator().permutation(len(counts))[:TRAINED]
+    with closing(Inline().start()) as pool, closing(pool.session(work)) as session:
+        base = session.store.put(session.initial())
+        first, deltas = session.store.block(len(chosen))
         for row, client in enumerate(chosen):
-            executor.train(row, Job(int(client), 0, training.lr), base, first + row)
-            executor.collect()
-    finally:
-        executor.close()
+            order = Order(int(client), 0, 0, row, 0.0, training.lr)
+            session.submit(Train(row, order, base, first + row))
+            session.collect()
     sizes = np.array([counts[int(client)].sum() for client in chosen])
     steps = training.epochs * -(-sizes // training.batch_size)
     return chosen, from_bias(-deltas[:, place].astype(np.float64), steps.astype(np.float64), training.lr)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from time import perf_counter
-from typing import final
+from typing import Literal, final
 
 import numpy as np
 import torch
@@ -14,7 +14,7 @@ from afbs.clients.flatten import FlatModel
 from afbs.clients.samples import Samples
 from afbs.clients.workload import Workload
 from afbs.seeds import Key
-from afbs.types import Evaluated, Job, Trained, Vector
+from afbs.types import Evaluated, Order, Shipped, Vector
 
 _EVALUATION_BATCH = 500
 
@@ -37,33 +37,40 @@ class Trainer:
     def train(
         self,
         task: int,
-        job: Job,
+        order: Order,
         base: Vector,
         out: Vector,
         state: Vector | None = None,
         new_state: Vector | None = None,
-    ) -> Trained:
-        """E epochs of SGD from `base`. Each epoch is shuffled anew; the last batch may be smaller."""
+    ) -> Shipped:
+        """SGD from `base`: as many epochs or steps as the order or else `[training]` says.
+
+        Each epoch is shuffled anew; the last batch may be smaller.
+        """
         began = perf_counter()
         model, training, rule, device = self._model, self._work.training, self._work.rule, self._work.device
-        key = self._jobs.child(job.client, job.occurrence)
+        key = self._jobs.child(order.client, order.occurrence)
         rng = key.generator()
         _seed(key.integer(), device)
-        samples, labels = self._samples.client(job.client)
+        samples, labels = self._samples.client(order.client)
         start = torch.from_numpy(base).to(device)
         memory = None if state is None else torch.from_numpy(state).to(device)[: len(model.trainable)]
         model.load(start)
         model.module.train()
         params, anchor = model.trainable, start[: len(model.trainable)]
-        steps = 0
-        for _ in range(training.epochs):
-            order = torch.from_numpy(rng.permutation(len(labels))).to(device)
-            shuffled = torch.split(samples[order], training.batch_size)
-            targets = torch.split(labels[order], training.batch_size)
-            for x, y in zip(shuffled, targets, strict=True):
+        steps = seen = 0
+        batches = -(-len(labels) // training.batch_size)
+        epochs = -(-order.steps // batches) or order.epochs or training.epochs
+        most = order.steps or epochs * batches
+        for _ in range(epochs):
+            shuffle = torch.from_numpy(rng.permutation(len(labels))).to(device)
+            shuffled = torch.split(samples[shuffle], training.batch_size)
+            targets = torch.split(labels[shuffle], training.batch_size)
+            for x, y in zip(shuffled[: most - steps], targets, strict=False):
                 model.backward(cross_entropy(model.module(x), y))
-                model.descend(job.lr, rule.gradient(params, anchor, memory))
-                steps += 1
+                model.descend(order.rate, rule.gradient(params, anchor, memory))
+                seen += len(y)
+            steps += min(batches, most - steps)
         end = model.vector.cpu().numpy()
         if self._work.ships == "delta":
             np.subtract(base, end, out=out)
@@ -72,8 +79,8 @@ class Trainer:
         if new_state is not None:
             new_state[:] = 0.0
             new_state[: len(params)] = rule.finish(memory, anchor, params).cpu().numpy()
-        finite = bool(np.isfinite(out).all())
-        return Trained(task, finite, steps, len(labels) * training.epochs, perf_counter() - began)
+        outcome: Literal["done", "not finite"] = "done" if np.isfinite(out).all() else "not finite"
+        return Shipped(task, outcome, steps, seen, perf_counter() - began)
 
     def evaluate(self, task: int, base: Vector, part: int) -> Evaluated:
         """The model on one part of the test set."""

@@ -4,18 +4,26 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from afbs.types import Update
+from afbs.types import Step, Update
 
 
 class Buffer(NamedTuple):
-    """Updates in order of arrival."""
+    """Updates in order of arrival. `since` is when the first of them came, `refused` are those that will not count."""
 
     size: int = 0
     last: Update | None = None
     before: Buffer | None = None
+    since: float = 0.0
+    refused: tuple[Update, ...] = ()
 
     def add(self, update: Update) -> Buffer:
-        return Buffer(self.size + 1, update, self)
+        size, _, _, since, refused = self
+        # Not by calling the class: this happens at every arrival.
+        return tuple.__new__(Buffer, (size + 1, update, self, since if size else update.time, refused))
+
+    def refuse(self, update: Update) -> Buffer:
+        """It arrived, and the step that empties this buffer drops it."""
+        return self._replace(refused=(*self.refused, update))
 
     def updates(self) -> tuple[Update, ...]:
         found = []
@@ -24,3 +32,10 @@ class Buffer(NamedTuple):
             found.append(node.last)
             node = node.before
         return tuple(reversed(found))
+
+    def step(self, why: str = "too stale") -> Step | None:
+        """Everything in it counts; `why` says why the refused do not. None if there is nothing to take."""
+        if not self.refused:
+            return Step(self.updates()) if self.size else None
+        reasons = ("in time",) * self.size + (why,) * len(self.refused)
+        return Step(self.updates(), self.refused, why=reasons)

@@ -23,6 +23,15 @@ Survival: TypeAlias = Literal["buffer", "cluster", "none"]
 """Over which updates the survival probability is normalised: the whole buffer (as in the paper), the update's own
 cluster, or not at all (no inferior update survives)."""
 
+BEST = "best of its cluster"
+FRESH = "fresh enough"
+LARGE = "large enough"
+SURVIVOR = "drawn to survive"
+INFERIOR = "staler and smaller than the best"
+LUCKY = "kept by lot"
+UNLUCKY = "dropped by lot"
+DROPPED = frozenset({INFERIOR, UNLUCKY})
+
 
 def gradient_select(
     examples: ArrayLike,
@@ -48,19 +57,21 @@ def gradient_select(
     if survival != "none" and rng is None:
         raise UserError(f"`rng` is needed: survival={survival!r} is a draw. Pass numpy.random.default_rng(seed).")
     chances = [0.0] * len(volumes) if rng is None else rng.random(len(volumes)).tolist()
-    return np.array(select(volumes, ages, groups, survival, chances.__getitem__), dtype=bool)
+    why = judged(volumes, ages, groups, survival, chances.__getitem__)
+    return np.array([reason not in DROPPED for reason in why], dtype=bool)
 
 
-def select(
+def judged(
     examples: Sequence[int],
     staleness: Sequence[int],
     clusters: Sequence[int],
     survival: Survival,
     chance: Callable[[int], float],
-) -> list[bool]:
-    """The same on plain lists; `chance(i)` is update i's own draw from [0, 1), whether others need theirs or not.
+) -> list[str]:
+    """Why each update is kept, or dropped, on plain lists; the words in `DROPPED` are those for dropping.
 
-    A buffer has some ten entries, for which lists of ints are several times faster than arrays and compare exactly.
+    `chance(i)` is update i's own draw from [0, 1), whether others need theirs or not. A buffer has some ten entries,
+    for which lists of ints are several times faster than arrays and compare exactly.
     """
     squares = [(age + 1) * (age + 1) for age in staleness]
     best: dict[int, int] = {}
@@ -69,24 +80,31 @@ def select(
         mine, other = examples[i] * squares[leader], examples[leader] * squares[i]  # exact: no score is a fraction
         if mine > other or (mine == other and staleness[i] < staleness[leader]):  # a tie goes to the fresher, the first
             best[cluster] = i
-    keep = [
-        examples[i] >= examples[best[cluster]] or staleness[i] <= staleness[best[cluster]]
-        for i, cluster in enumerate(clusters)
-    ]
+    why = []
+    for i, cluster in enumerate(clusters):
+        leader = best[cluster]
+        if i == leader:
+            why.append(BEST)
+        elif staleness[i] <= staleness[leader]:
+            why.append(FRESH)
+        else:
+            why.append(LARGE if examples[i] >= examples[leader] else INFERIOR)
     if survival == "none":
-        return keep
+        return why
     highest = {cluster: examples[i] / squares[i] for cluster, i in best.items()}
     overall = max(highest.values(), default=0.0)
     for i, cluster in enumerate(clusters):
-        if not keep[i]:
-            keep[i] = chance(i) * (overall if survival == "buffer" else highest[cluster]) < examples[i] / squares[i]
-    return keep
+        if why[i] is INFERIOR:
+            most = overall if survival == "buffer" else highest[cluster]
+            if chance(i) * most < examples[i] / squares[i]:
+                why[i] = SURVIVOR
+    return why
 
 
-def shuffled(keep: Sequence[bool], key: Key) -> list[bool]:
-    """As many kept and dropped as in `keep`, but any of them: what selection is worth is what this loses."""
-    order = sorted(range(len(keep)), key=key.uniform)
-    return [keep[i] for i in order]
+def drawn_by_lot(why: Sequence[str], key: Key) -> list[str]:
+    """As many kept and dropped as in `why`, but any of them: what selection is worth is what this loses."""
+    order = sorted(range(len(why)), key=key.uniform)
+    return [UNLUCKY if why[i] in DROPPED else LUCKY for i in order]
 
 
 def _whole_numbers(name: str, values: ArrayLike, least: int | None) -> list[int]:

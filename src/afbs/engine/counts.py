@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from afbs.types import Trained
+from afbs.types import Shipped
 
 
 @dataclass
@@ -16,7 +16,9 @@ class Counts:
     used: int = 0
     dropped: int = 0
     rejected: int = 0
+    missing: int = 0
     lost: int = 0
+    left: int = 0
     trained: int = 0
     samples: int = 0
     steps: int = 0
@@ -32,7 +34,7 @@ class Counts:
     watched: float = 0.0
     """How long workers were watched for that."""
 
-    def add_jobs(self, results: Iterable[Trained]) -> None:
+    def add_jobs(self, results: Iterable[Shipped]) -> None:
         for result in results:
             self.trained += 1
             self.samples += result.samples

@@ -4,20 +4,20 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol, TypeAlias, final
 
-import numpy as np
-from numpy.typing import NDArray
-
+from afbs.engine.evaluations import Exam
+from afbs.engine.server import Applied
 from afbs.record.checkpoint import Checkpoint
-from afbs.types import Decided, Evaluated, Event, Score, Update
+from afbs.types import Decided, Event, Score, Update
 
 
 class Listener(Protocol):
     """Hears what happens, in the plan's order."""
 
-    def event(self, event: Event, rejected: Sequence[Update] = ()) -> None: ...
+    def event(self, event: Event) -> None: ...
+
+    def applied(self, decided: Decided, rejected: Sequence[Update], missing: Sequence[Update]) -> None: ...
 
     def evaluated(self, time: float, version: int, score: Score) -> None: ...
 
@@ -27,39 +27,11 @@ class Listener(Protocol):
         """Called between two turns of the run, where it may be stopped by an exception."""
 
 
-@dataclass
-class Evaluation:
-    """One version on the test set, part by part."""
-
-    version: int
-    missing: int
-    confusion: NDArray[np.int64] | None = None
-    losses: dict[int, float] = field(default_factory=dict)
-
-    def add(self, part: int, result: Evaluated) -> None:
-        self.confusion = result.confusion if self.confusion is None else self.confusion + result.confusion
-        self.losses[part] = result.loss
-        self.missing -= 1
-
-    def score(self) -> Score:
-        assert self.confusion is not None
-        total = max(1, int(self.confusion.sum()))
-        loss = sum(self.losses[part] for part in sorted(self.losses))
-        return Score(int(np.trace(self.confusion)) / total, loss / total, self.confusion)
-
-
 class Moment(NamedTuple):
-    """A moment of the grid; it enters the record once its evaluation is done."""
+    """A moment at which the model is tested; it enters the record once its exam is done."""
 
     time: float
-    evaluation: Evaluation
-
-
-class Applied(NamedTuple):
-    """A step as it was taken: without the updates that were rejected."""
-
-    decided: Decided
-    rejected: Sequence[Update]
+    exam: Exam
 
 
 Item: TypeAlias = Event | Applied | Moment | Checkpoint
@@ -67,7 +39,7 @@ Item: TypeAlias = Event | Applied | Moment | Checkpoint
 
 @final
 class Outbox:
-    """A queue whose head may have to wait for an evaluation."""
+    """A queue whose head may have to wait for an exam."""
 
     def __init__(self, listener: Listener):
         self._listener = listener
@@ -77,17 +49,17 @@ class Outbox:
         self._items.append(item)
 
     def post(self) -> None:
-        """Tell the listener everything up to the first evaluation that is still under way."""
+        """Tell the listener everything up to the first exam that is still under way."""
         while self._items:
             item = self._items[0]
             if isinstance(item, Moment):
-                if item.evaluation.missing:
+                if item.exam.missing:
                     break
-                self._listener.evaluated(item.time, item.evaluation.version, item.evaluation.score())
+                self._listener.evaluated(item.time, item.exam.version, item.exam.score())
             elif isinstance(item, Checkpoint):
                 self._listener.checkpoint(item)
             elif isinstance(item, Applied):
-                self._listener.event(item.decided, item.rejected)
+                self._listener.applied(*item)
             else:
                 self._listener.event(item)
             self._items.popleft()

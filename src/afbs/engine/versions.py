@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Mapping
 from typing import final
 
-from afbs.interfaces import Executor
+from afbs.interfaces import Store
 from afbs.types import Vector
 
 
@@ -15,8 +15,8 @@ class Versions:
     """Counts who needs which version. Orders are counted when they are planned, so nobody comes too late: once a newer
     version exists and nobody needs an older one, nobody ever will."""
 
-    def __init__(self, executor: Executor):
-        self._executor = executor
+    def __init__(self, store: Store):
+        self._store = store
         self._slots: dict[int, int] = {}
         self._users: defaultdict[int, int] = defaultdict(int)
         self.newest = 0
@@ -24,7 +24,7 @@ class Versions:
     def add(self, version: int, params: Vector) -> None:
         """A new version exists; the one before it may go if nobody uses it."""
         before, self.newest = self.newest, version
-        self._slots[version] = self._executor.publish(params)
+        self._slots[version] = self._store.put(params)
         if before != version:
             self._retire_if_unused(before)
 
@@ -39,7 +39,7 @@ class Versions:
         return self._slots[version]
 
     def read(self, version: int) -> Vector:
-        return self._executor.read(self._slots[version])
+        return self._store.get(self._slots[version])
 
     def older(self) -> dict[int, Vector]:
         """Copies of the versions that are still needed, besides the newest."""
@@ -48,13 +48,13 @@ class Versions:
     def restore(self, older: Mapping[int, Vector], version: int, params: Vector) -> None:
         """What a checkpoint held. Users have been counted by then, from the plan."""
         self._users = defaultdict(int, {number: users for number, users in self._users.items() if users > 0})
-        self._slots = {number: self._executor.publish(vector) for number, vector in older.items()}
+        self._slots = {number: self._store.put(vector) for number, vector in older.items()}
         self.newest = version
-        self._slots[version] = self._executor.publish(params)
+        self._slots[version] = self._store.put(params)
 
     def _retire_if_unused(self, version: int) -> None:
         if version < self.newest and self._users[version] <= 0:
             del self._users[version]
             slot = self._slots.pop(version, None)
             if slot is not None:
-                self._executor.retire(slot)
+                self._store.drop(slot)

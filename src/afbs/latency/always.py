@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import final
+from typing import ClassVar, final
 
 from afbs.interfaces import Availability
 from afbs.seeds import Key
@@ -14,6 +14,8 @@ from afbs.types import ClientInfo
 @dataclass(frozen=True)
 class Always(Availability):
     """Every client can be reached at any time, and no job is ever lost."""
+
+    steady: ClassVar[bool] = True
 
     def back(self, client: ClientInfo, time: float, key: Key) -> float:
         return time

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -18,17 +18,22 @@ import numpy as np
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save
 
+from afbs.record.schema import SCHEMA
+from afbs.record.seal import read_seal
 from afbs.record.writer import RecordError, replace_file
 from afbs.types import ClientId, Memory, Vector
+from afbs.version import VERSION
 
 _KEEP = 2
+_FACTS = ("version", "offset", "seal", "unfit", "run", "wall", "counts", "schema", "afbs")
 
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """A run just after `version` was made. `counts` are its counters.
+    """A run just after `version` was made. `counts` are its counters, `unfit` the updates that its step did without.
 
-    `offset` is where its record stood, and `wall` how many seconds it had taken.
+    `offset` is where its record stood, `seal` the digest of the record up to there, `run` the identity of the run that
+    it belongs to, and `wall` how many seconds it had taken.
     """
 
     version: int
@@ -38,7 +43,12 @@ class Checkpoint:
     versions: Mapping[int, Vector]
     counts: Mapping[str, Any]
     offset: int = 0
+    seal: str = ""
+    unfit: Mapping[str, Sequence[int]] = field(default_factory=dict)
+    run: str = ""
     wall: float = 0.0
+    schema: int = SCHEMA
+    afbs: str = VERSION
 
 
 def save_checkpoint(folder: Path, checkpoint: Checkpoint) -> Path:
@@ -46,7 +56,10 @@ def save_checkpoint(folder: Path, checkpoint: Checkpoint) -> Path:
     tensors |= {f"memory/{name}": vector for name, vector in checkpoint.memory.items()}
     tensors |= {f"state/{client}": vector for client, vector in checkpoint.states.items()}
     tensors |= {f"version/{version}": vector for version, vector in checkpoint.versions.items()}
-    facts = {name: getattr(checkpoint, name) for name in ("version", "offset", "wall", "counts")}
+    facts = {
+        name: getattr(checkpoint, name)
+        for name in ("version", "offset", "seal", "unfit", "run", "wall", "counts", "schema", "afbs")
+    }
     text = json.dumps(facts)
     path = folder / "checkpoints" / f"{checkpoint.version:08d}.safetensors"
     try:
@@ -59,19 +72,24 @@ def save_checkpoint(folder: Path, checkpoint: Checkpoint) -> Path:
     return path
 
 
-def load_checkpoint(folder: Path) -> tuple[Checkpoint | None, list[str]]:
-    """The newest checkpoint that is whole, and what was wrong with newer ones."""
+def load_checkpoint(folder: Path, run: str) -> tuple[Checkpoint | None, list[str]]:
+    """The newest checkpoint that is whole, of this run, and fits its record; and what was wrong with newer ones."""
     complaints: list[str] = []
     events = folder / "events.jsonl"
-    written = events.stat().st_size if events.exists() else 0
     for path in sorted((folder / "checkpoints").glob("*.safetensors"), reverse=True):
         try:
             checkpoint = _load(path)
-            if checkpoint.offset <= written:
-                return checkpoint, complaints
-            complaints.append(f"events.jsonl has lost what was before {path.name}; it is passed over.")
-        except (SafetensorError, OSError, ValueError, KeyError) as error:
+        except (SafetensorError, OSError, ValueError, KeyError, TypeError) as error:
             complaints.append(f"{path.name} is damaged ({error}); it is passed over.")
+            continue
+        if checkpoint.run != run:
+            complaints.append(f"{path.name} belongs to another run; it is passed over.")
+        elif not events.is_file() or events.stat().st_size < checkpoint.offset:
+            complaints.append(f"events.jsonl has lost what was before {path.name}; it is passed over.")
+        elif read_seal(events, checkpoint.offset)[0].text() != checkpoint.seal:
+            complaints.append(f"events.jsonl is not what it was when {path.name} was written; it is passed over.")
+        else:
+            return checkpoint, complaints
     return None, complaints
 
 

@@ -20,9 +20,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from afbs.record.columns import Evals, Event, Ints, Log, Orders, Steps, Updates, number, table
+from afbs.record.schema import SCHEMA
 from afbs.types import UserError
-
-SCHEMA = 1
 
 
 @dataclass(frozen=True)

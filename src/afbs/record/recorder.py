@@ -7,14 +7,15 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from time import perf_counter
-from typing import Any, NamedTuple, final
+from typing import NamedTuple, final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from afbs.record.checkpoint import Checkpoint, save_checkpoint
+from afbs.record.lines import line_of, step_line
 from afbs.record.writer import Writer
-from afbs.types import Arrived, Decided, Dispatched, Event, Lost, Score, Stopped, Update
+from afbs.types import Decided, Event, Score, Stopped, Update
 
 _FLUSH_SECONDS = 0.5
 
@@ -31,10 +32,24 @@ class Progress(NamedTuple):
 
 @final
 class Recorder:
-    """Writes events, evaluations and checkpoints. `wall` counts on from `elapsed` when a run is taken up again."""
+    """Writes events, evaluations and checkpoints of the run with the identity `run`.
 
-    def __init__(self, writer: Writer, elapsed: float = 0.0, on_progress: Callable[[Progress], None] | None = None):
+    `wall` counts on from `elapsed` when a run is taken up again. In a `live` run every line is safe on disk before
+    anything is done about it: what was sent to a real client cannot be worked out again.
+    """
+
+    def __init__(
+        self,
+        writer: Writer,
+        run: str = "",
+        *,
+        elapsed: float = 0.0,
+        live: bool = False,
+        on_progress: Callable[[Progress], None] | None = None,
+    ):
         self._writer = writer
+        self._run = run
+        self._live = live
         self._zero = perf_counter() - elapsed
         self._flushed = 0.0
         self._confusion: NDArray[np.int64] | None = None
@@ -46,52 +61,33 @@ class Recorder:
     def wall(self) -> float:
         return round(perf_counter() - self._zero, 4)
 
-    def event(self, event: Event, rejected: Sequence[Update] = ()) -> None:
-        match event:
-            case Dispatched(time, order):
-                self._write("dispatch", time, client=order.client, version=order.version, sequence=order.sequence)
-            case Arrived(time, update):
-                self._write(
-                    "arrival",
-                    time,
-                    client=update.client,
-                    base_version=update.base_version,
-                    version=update.version,
-                    examples=update.examples,
-                    order=update.order.sequence,
-                )
-            case Lost(time, order):
-                self._write("lost", time, client=order.client, order=order.sequence)
-            case Decided(time, version, step):
-                self._write(
-                    "step",
-                    time,
-                    version=version,
-                    used=_columns(step.used) | {"weight": [float(f"{weight:.6g}") for weight in step.weights]},
-                    dropped=_columns(step.dropped),
-                    rejected=[update.order.sequence for update in rejected],
-                    notes=dict(step.notes),
-                    wall=self.wall(),
-                )
-            case Stopped(time, reason):
-                self.end(time, reason)
-        if perf_counter() - self._flushed > _FLUSH_SECONDS:
+    def event(self, event: Event) -> None:
+        if isinstance(event, Stopped):
+            self.end(event.time, event.reason)
+        else:
+            self._writer.line(line_of(event))
+        if self._live or perf_counter() - self._flushed > _FLUSH_SECONDS:
             self._flush()
+
+    def applied(self, decided: Decided, rejected: Sequence[Update], missing: Sequence[Update]) -> None:
+        self._writer.line(step_line(decided, rejected, missing), self.wall())
 
     def evaluated(self, time: float, version: int, score: Score) -> None:
         self._confusion = score.confusion
         self._accuracy = score.accuracy
         totals = score.confusion.sum(axis=1)
         shares = np.diag(score.confusion) / np.maximum(totals, 1)
-        self._write(
-            "eval",
-            time,
-            version=version,
-            accuracy=score.accuracy,
-            loss=score.loss if np.isfinite(score.loss) else None,
-            per_class=[round(float(share), 4) if total else None for share, total in zip(shares, totals, strict=True)],
-            wall=self.wall(),
-        )
+        line = {
+            "event": "eval",
+            "time": time,
+            "version": version,
+            "accuracy": score.accuracy,
+            "loss": score.loss if np.isfinite(score.loss) else None,
+            "per_class": [
+                round(float(share), 4) if total else None for share, total in zip(shares, totals, strict=True)
+            ],
+        }
+        self._writer.line(line, self.wall())
         self._flush()
 
     def checkpoint(self, checkpoint: Checkpoint) -> None:
@@ -100,41 +96,37 @@ class Recorder:
         It is written by a thread while the run goes on: nothing in it is ever changed.
         """
         self._note_saved(wait=True)
-        placed = replace(checkpoint, offset=self._writer.position(), wall=self.wall())
+        offset = self._writer.sync()
+        placed = replace(checkpoint, offset=offset, seal=self._writer.seal.text(), run=self._run, wall=self.wall())
         self._saving = checkpoint.version, self._saver.submit(save_checkpoint, self._writer.folder, placed)
+        if self._live:
+            self._note_saved(wait=True)
 
     def _note_saved(self, wait: bool = False) -> None:
         """A line for the checkpoint that has been written, if one has."""
         if self._saving is not None and (wait or self._saving[1].done()):
             (version, saved), self._saving = self._saving, None
-            self._writer.event(event="checkpoint", version=version, file=saved.result().name, wall=self.wall())
+            line = {"event": "checkpoint", "version": version, "file": saved.result().name}
+            self._writer.line(line, self.wall())
 
     def progress(self, time: float, version: int, trained: int) -> None:
         if self._on_progress:
             self._on_progress(Progress(time, version, trained, self._accuracy, self.wall()))
 
     def resumed(self, version: int) -> None:
-        self._writer.event(event="resume", version=version, wall=self.wall())
+        self._writer.line({"event": "resume", "version": version}, self.wall())
 
     def end(self, time: float, reason: str) -> None:
         self._note_saved(wait=True)
         confusion = None if self._confusion is None else self._confusion.tolist()
-        self._write("end", time, reason=reason, confusion=confusion, wall=self.wall())
+        line = {"event": "end", "time": time, "reason": reason, "confusion": confusion}
+        self._writer.line(line, self.wall())
         self._flush()
-
-    def _write(self, event: str, time: float, **fields: Any) -> None:
-        self._writer.event(event=event, time=time, **fields)
 
     def _flush(self) -> None:
         self._note_saved()
-        self._writer.flush()
+        if self._live:
+            self._writer.sync()
+        else:
+            self._writer.flush()
         self._flushed = perf_counter()
-
-
-def _columns(updates: Sequence[Update]) -> dict[str, list[Any]]:
-    return {
-        "client": [update.client for update in updates],
-        "staleness": [update.staleness for update in updates],
-        "examples": [update.examples for update in updates],
-        "order": [update.order.sequence for update in updates],
-    }

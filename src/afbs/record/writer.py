@@ -13,9 +13,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, Self, final
 
+from afbs.record.seal import Seal, read_seal
 from afbs.types import RunError, UserError
-
-SCHEMA = 1
 
 
 @final
@@ -25,12 +24,14 @@ class Writer:
     def __init__(self, folder: Path, offset: int | None = None):
         """Opens `folder`; with `offset`, cuts `events.jsonl` back to where the run is taken up again."""
         self.folder = folder
+        self.seal = Seal()
         try:
             self._file = (folder / "events.jsonl").open("ab")
             self._claim()
             if offset is not None:
                 self._file.truncate(offset)
                 self._file.seek(0, os.SEEK_END)
+                self.seal, _ = read_seal(folder / "events.jsonl")
         except OSError as error:
             raise RecordError(folder, error) from error
 
@@ -42,14 +43,22 @@ class Writer:
         with suppress(OSError):
             self._file.close()
 
-    def event(self, **fields: Any) -> None:
-        self._attempt(lambda: self._file.write(_line(fields)))
+    def line(self, fields: Mapping[str, Any], wall: float | None = None) -> None:
+        """Appends a line; that of a step is sealed. `wall`, the last field, is not."""
+        text = json.dumps(fields, separators=(",", ":"), ensure_ascii=False, allow_nan=False).encode()
+        if fields["event"] == "step":
+            text = self.seal.sealed(text[:-1])
+        else:
+            self.seal.add(text)
+            text = text[:-1]
+        end = b"}\n" if wall is None else b',"wall":%s}\n' % repr(wall).encode()
+        self._attempt(lambda: self._file.write(text + end))
 
     def flush(self) -> None:
         """Let readers see what there is."""
         self._attempt(self._file.flush)
 
-    def position(self) -> int:
+    def sync(self) -> int:
         """Where the next line will begin, once everything before it is safe on disk."""
         self._attempt(self._file.flush)
         self._attempt(lambda: os.fsync(self._file.fileno()))
@@ -133,7 +142,3 @@ def discard_unless_run(path: Path) -> None:
 def is_begun(folder: Path) -> bool:
     """Whether `create_folder` made this folder, even if nothing more was ever written."""
     return (folder / "config.toml").is_file() and (folder / "checkpoints").is_dir()
-
-
-def _line(fields: Mapping[str, Any]) -> bytes:
-    return json.dumps(fields, separators=(",", ":"), ensure_ascii=False).encode() + b"\n"

@@ -14,34 +14,58 @@ from typing import final
 
 import numpy as np
 
-from afbs.types import Matrix
+from afbs.interfaces import Store
+from afbs.types import Matrix, Vector
 
 _ALIGNMENT = 64
 
 
 @final
-class Arena:
+class Arena(Store):
     """The server and its workers each have one over the same file. Only the server allocates."""
 
     def __init__(self, length: int, fd: int):
         self._length = length
         self._stride = -(-length * 4 // _ALIGNMENT) * _ALIGNMENT
-        self.fd = fd
+        self._fd = fd
         self._rows = 0
         self._map: np.ndarray[tuple[int, int], np.dtype[np.float32]] | None = None
         self._free: list[tuple[int, int]] = []
         self._taken: dict[int, int] = {}
         self._highest = 0
 
-    def rows(self, first: int, count: int) -> Matrix:
-        """A view of `count` rows."""
+    def put(self, vector: Vector) -> int:
+        slot = self._allocate(1)
+        self.get(slot)[:] = vector
+        return slot
+
+    def get(self, slot: int) -> Vector:
+        row: Vector = self._view(slot, 1)[0]
+        return row
+
+    def drop(self, slot: int) -> None:
+        self.release(slot)
+
+    def block(self, rows: int) -> tuple[int, Matrix]:
+        first = self._allocate(rows)
+        return first, self._view(first, rows)
+
+    def release(self, first: int) -> None:
+        self._put_back(first, self._taken.pop(first))
+
+    @property
+    def peak_bytes(self) -> int:
+        """How much memory all rows that were ever in use take."""
+        return self._highest * self._stride
+
+    def _view(self, first: int, count: int) -> Matrix:
         if self._map is None or first + count > len(self._map):
-            rows = os.fstat(self.fd).st_size // self._stride
-            flat = np.frombuffer(mmap.mmap(self.fd, rows * self._stride), np.float32)
+            rows = os.fstat(self._fd).st_size // self._stride
+            flat = np.frombuffer(mmap.mmap(self._fd, rows * self._stride), np.float32)
             self._map = flat.reshape(rows, self._stride // 4)
         return self._map[first : first + count, : self._length]
 
-    def allocate(self, count: int) -> int:
+    def _allocate(self, count: int) -> int:
         """The number of the first of `count` neighbouring rows."""
         for place, (first, free) in enumerate(self._free):
             if free >= count:
@@ -50,18 +74,10 @@ class Arena:
                 self._highest = max(self._highest, first + count)
                 return first
         grown = max(64, count, self._rows // 2)
-        os.ftruncate(self.fd, (self._rows + grown) * self._stride)
+        os.ftruncate(self._fd, (self._rows + grown) * self._stride)
         self._put_back(self._rows, grown)
         self._rows += grown
-        return self.allocate(count)
-
-    @property
-    def peak_bytes(self) -> int:
-        """How much memory all rows that were ever in use take."""
-        return self._highest * self._stride
-
-    def free(self, first: int) -> None:
-        self._put_back(first, self._taken.pop(first))
+        return self._allocate(count)
 
     def _put_back(self, first: int, count: int) -> None:
         insort(self._free, (first, count))
@@ -74,7 +90,8 @@ class Arena:
             self._free[place - 1 : place + 1] = [(before[0], before[1] + count)]
 
 
-def unnamed_file() -> int:
+def unnamed_memory() -> int:
+    """A file descriptor that processes can share; nothing is left of it when the last of them has ended."""
     if hasattr(os, "memfd_create"):
         return os.memfd_create("afbs")
     with tempfile.TemporaryFile() as file:  # no memfd outside Linux

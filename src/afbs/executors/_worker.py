@@ -1,27 +1,31 @@
 """A worker process: trains what it is told, with one thread, until its server is gone.
 
-Started by `processes` as `python -m afbs.engine.executors.worker SOCKET MEMORY`, two inherited file descriptors.
-Numbers travel through the socket, vectors through the shared memory.
+Started by `processes` as `python -m afbs.executors._worker SOCKET MEMORY LIFELINE`, three inherited file descriptors.
+Numbers travel through the socket, vectors through the shared memory. Nothing is ever written to the lifeline: it closes
+when the server ends, however it ends, and then so does the worker, in the middle of a job if need be.
 """
 
 from __future__ import annotations
 
+import os
 import sys
+import threading
 import traceback
 from contextlib import suppress
 from multiprocessing.connection import Connection
 from time import perf_counter
 from typing import TYPE_CHECKING
 
-from afbs.engine.executors.arena import Arena
-from afbs.types import UserError
+from afbs.executors._arena import Arena
+from afbs.types import Evaluate, Train, UserError
 
 if TYPE_CHECKING:
     from afbs.clients.workload import Workload
 
 
 def main() -> None:
-    connection, memory = Connection(int(sys.argv[1])), int(sys.argv[2])
+    connection, memory, lifeline = Connection(int(sys.argv[1])), int(sys.argv[2]), int(sys.argv[3])
+    threading.Thread(target=_end_with, args=(lifeline,), daemon=True).start()
     with suppress(EOFError, ConnectionError):  # the server is gone, and nobody is left to tell
         try:
             serve(connection, memory)
@@ -48,21 +52,22 @@ def serve(connection: Connection, memory: int) -> None:
     arena = Arena(len(initial), memory)
     waiting_since = perf_counter()
     while True:
-        kind, task, *rest = connection.recv()
+        task, slots = connection.recv()
         waited = perf_counter() - waiting_since
-        if kind == "train":
-            job, base, out, state = rest
-            old, new = (None, None) if state is None else (arena.rows(slot, 1)[0] for slot in state)
-            result = trainer.train(task, job, arena.rows(base, 1)[0], arena.rows(out, 1)[0], old, new)
-            connection.send(result._replace(waited=waited))
-        elif kind == "evaluate":
-            base, part = rest
-            connection.send(trainer.evaluate(task, arena.rows(base, 1)[0], part)._replace(waited=waited))
+        if isinstance(task, Train):
+            rows = [arena.get(slot) for slot in (task.base, task.out, *slots)]
+            connection.send(trainer.train(task.task, task.order, *rows)._replace(waited=waited))
+        elif isinstance(task, Evaluate):
+            connection.send(trainer.evaluate(task.task, arena.get(task.base), task.part)._replace(waited=waited))
         else:
-            (out,) = rest
-            arena.rows(out, 1)[0] = initial
-            connection.send(task)
+            arena.get(slots[0])[:] = initial
+            connection.send(None)
         waiting_since = perf_counter()
+
+
+def _end_with(lifeline: int) -> None:
+    os.read(lifeline, 1)
+    os._exit(0)
 
 
 if __name__ == "__main__":

@@ -1,0 +1,82 @@
+"""Everything in this process, one task after another: for debugging, and the reference for all other executors."""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass
+from typing import final
+
+import torch
+
+from afbs.clients.trainer import Trainer
+from afbs.clients.workload import Workload
+from afbs.executors._local import LocalSession
+from afbs.executors._rows import Rows
+from afbs.executors._states import States
+from afbs.interfaces import Executor, WorkerPool
+from afbs.types import Evaluate, Evaluated, Fetch, Shipped, Task, Train, Vector
+
+
+@final
+@dataclass(frozen=True)
+class Inline(Executor):
+    """This process, one task at a time. Breakpoints work, tracebacks are whole."""
+
+    @property
+    def number(self) -> int:
+        return 1
+
+    def start(self) -> WorkerPool:
+        return InlinePool()
+
+
+@final
+class InlinePool(WorkerPool):
+    """Nobody but this process."""
+
+    def __init__(self) -> None:
+        self._threads = torch.get_num_threads()
+
+    def session(self, workload: Workload) -> InlineSession:
+        torch.set_num_threads(1)
+        return InlineSession(workload)
+
+    def close(self) -> None:
+        torch.set_num_threads(self._threads)
+
+
+@final
+class InlineSession(LocalSession):
+    """A queue of tasks; each is done when its result is asked for."""
+
+    workers = 1
+    depth = 1
+
+    def __init__(self, workload: Workload):
+        self._trainer = Trainer(workload)
+        size = len(self._trainer.initial())
+        self.store = Rows(size)
+        self.states = States(self.store, size) if workload.rule.stateful else None
+        self._tasks: deque[Task] = deque()
+
+    def initial(self) -> Vector:
+        return self._trainer.initial()
+
+    def submit(self, task: Task) -> None:
+        if isinstance(task, Fetch):
+            raise ValueError("There is nowhere to fetch from: everything is trained here.")
+        self._tasks.append(task)
+
+    def collect(self, seconds: float | None = None) -> list[Shipped | Evaluated]:
+        return [self._done(self._tasks.popleft())] if self._tasks else []
+
+    def close(self) -> None:
+        self._tasks.clear()
+
+    def _done(self, task: Task) -> Shipped | Evaluated:
+        rows = self.store.get
+        if isinstance(task, Evaluate):
+            return self._trainer.evaluate(task.task, rows(task.base), task.part)
+        assert isinstance(task, Train)
+        states = tuple(rows(slot) for slot in self.states.slots(task.order)) if self.states else ()
+        return self._trainer.train(task.task, task.order, rows(task.base), rows(task.out), *states)

@@ -1,0 +1,224 @@
+"""`run`, `resume` and `compare`: one session of a run, from its configuration to its folder."""
+
+from __future__ import annotations
+
+import json
+import secrets
+import shlex
+import signal
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
+from datetime import datetime
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import tomli_w
+from threadpoolctl import threadpool_limits
+
+from afbs.config import Config, load
+from afbs.data import fingerprint
+from afbs.engine.run import Run
+from afbs.engine.stopping import SafelyStopped
+from afbs.engine.witness import Witness
+from afbs.experiment import assembly, provenance
+from afbs.interfaces import WorkerPool
+from afbs.population import Population, populate
+from afbs.record.checkpoint import Checkpoint, load_checkpoint
+from afbs.record.reader import read_meta
+from afbs.record.recorder import Progress, Recorder
+from afbs.record.result import Result
+from afbs.record.seal import lines
+from afbs.record.writer import Writer, create_folder, discard_unless_run, is_begun
+from afbs.types import UserError
+
+_STOPPING = "Finishing the jobs under way, then saving. Once more ends at once and keeps only the last checkpoint."
+
+
+class Interrupted(Exception):  # noqa: N818 - it is not an error
+    """The run was stopped by its user. It has been saved."""
+
+    def __init__(self, folder: Path):
+        super().__init__(f"Stopped. Continue with: afbs resume {shlex.quote(str(folder))}")
+        self.folder = folder
+
+
+def run(
+    source: Config | Mapping[str, Any] | str | Path,
+    *,
+    folder: str | Path | None = None,
+    runs: str | Path = "runs",
+    on_progress: Callable[[Progress], None] | None = None,
+    on_note: Callable[[str], None] | None = None,
+    **overrides: Any,
+) -> Result:
+    """Run a configuration and write its folder, `runs/<time>-<name>-<id>` unless `folder` says otherwise.
+
+    `overrides` are tables, single settings or a user's own objects: `run("a.toml", algorithm=Mine(), run={"seed": 2})`,
+    `run("a.toml", **{"training.lr": 0.1})`.
+    """
+    config = load(source, overrides)
+    with closing(config.executor.start()) as pool:
+        population = populate(config)
+        path = Path(folder) if folder else Path(runs) / _folder_name(config.name)
+        try:
+            create_folder(path, tomli_w.dumps(_toml(config.tables)))
+            try:
+                return _execute(config, population, pool, path, None, on_progress, on_note)
+            except UserError:
+                discard_unless_run(path)
+                raise
+        except KeyboardInterrupt:  # in the moment between the folder and the run
+            if is_begun(path):
+                raise Interrupted(path) from None
+            raise
+
+
+def resume(
+    folder: str | Path,
+    *,
+    on_progress: Callable[[Progress], None] | None = None,
+    on_note: Callable[[str], None] | None = None,
+    **overrides: Any,
+) -> Result:
+    """Continue a run that was interrupted or killed. It ends in the same model, bit for bit, as if it had not been.
+
+    Objects that were given to `run` and cannot be found by name (a class in a notebook) must be given again.
+    """
+    path = Path(folder)
+    if is_done(path):
+        return Result.open(path)
+    config = load(path / "config.toml", overrides)
+    known = read_meta(path) if (path / "meta.json").exists() else None
+    if known is not None:
+        provenance.refuse_changes(config, path, known.get("settings", {}))
+    with closing(config.executor.start()) as pool:
+        population = populate(config)
+        data = fingerprint(population.dataset)
+        if known is not None and known.get("data", data) != data:
+            raise UserError(
+                f"The data is not what the run in {path} began with. Give it the same data, or begin a new run: "
+                f"afbs run {shlex.quote(str(path / 'config.toml'))}"
+            )
+        checkpoint = None
+        if known is not None:
+            checkpoint, complaints = load_checkpoint(path, provenance.identity(config, data))
+            for complaint in complaints:
+                if on_note:
+                    on_note(complaint)
+        return _execute(config, population, pool, path, checkpoint, on_progress, on_note)
+
+
+def is_done(folder: Path) -> bool:
+    """Whether a run has ended. One that was killed while it started has only its configuration yet."""
+    if (folder / "meta.json").exists() or not is_begun(folder):
+        return Result.open(folder).done
+    return False
+
+
+def compare(
+    sources: Sequence[Config | Mapping[str, Any] | str | Path],
+    *,
+    runs: str | Path = "runs",
+    **overrides: Any,
+) -> Any:
+    """Run several configurations and give a table with a row each (a pandas DataFrame)."""
+    import pandas as pd
+
+    configs = [load(source, overrides) for source in sources]
+    return pd.DataFrame([run(config, runs=runs).summary() for config in configs]).set_index("name")
+
+
+def _execute(
+    config: Config,
+    population: Population,
+    pool: WorkerPool,
+    folder: Path,
+    checkpoint: Checkpoint | None,
+    on_progress: Callable[[Progress], None] | None,
+    on_note: Callable[[str], None] | None,
+) -> Result:
+    work = assembly.workload(config, population)
+    note = on_note or (lambda text: None)
+    if config.run.device != "cpu":
+        from afbs.clients.build import check_device
+
+        check_device(config.run.device)
+    try:
+        offset = checkpoint.offset if checkpoint else 0
+        with closing(pool.session(work)) as session, Writer(folder, offset) as writer:
+            identity = provenance.identity(config, fingerprint(population.dataset))
+            elapsed = checkpoint.wall if checkpoint else 0.0
+            recorder = Recorder(writer, identity, elapsed=elapsed, on_progress=on_progress)
+            engine = Run(
+                config.algorithm,
+                session,
+                recorder,
+                assembly.timetable(config),
+                parts=work.evaluation_parts,
+                checkpoint_seconds=config.run.checkpoint_seconds,
+            )
+            size = len(engine.server.params)
+            needed = provenance.server_memory(config.algorithm, size, len(population.clients))
+            if needed:
+                note(f"The server keeps up to {needed / 1e6:,.0f} MB of vectors for this algorithm.")
+            witness = None
+            if checkpoint is None:
+                writer.document("meta.json", provenance.meta(config, population, size))
+            else:
+                witness = Witness(json.loads(line) for line in lines(folder / "events.jsonl", offset))
+                recorder.resumed(checkpoint.version)
+            look = engine.look if config.algorithm.looks else None
+            # One thread: a step is over before a second thread is awake, and the workers need the cores.
+            with _stoppable(engine, note), threadpool_limits(1):
+                try:
+                    engine.go(assembly.schedule(config, population.clients, look=look), checkpoint, witness)
+                except SafelyStopped:
+                    engine.settle()
+                    engine.save()
+                    recorder.end(engine.server.time, "interrupted")
+                    writer.close()
+                    raise Interrupted(folder) from None
+            writer.close()
+            provenance.conclude(config, writer, engine.server, session.store.peak_bytes, recorder.wall())
+            recorder.progress(engine.server.time, engine.server.version, engine.counts.trained)
+    except KeyboardInterrupt:  # too early to have anything to save, or too impatient to wait for it
+        raise Interrupted(folder) from None
+    return Result.open(folder)
+
+
+@contextmanager
+def _stoppable(engine: Run, note: Callable[[str], None]) -> Iterator[None]:
+    """The first Ctrl-C or SIGTERM lets the run come to a moment at which it can be saved; the second ends at once."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = {number: signal.getsignal(number) or signal.SIG_DFL for number in (signal.SIGINT, signal.SIGTERM)}
+
+    def stop(number: int, frame: FrameType | None) -> None:
+        for each in before:
+            signal.signal(each, signal.default_int_handler)
+        engine.stopping = True
+        note(_STOPPING)
+
+    for number in before:
+        signal.signal(number, stop)
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _folder_name(name: str) -> str:
+    safe = "".join(letter if letter.isalnum() or letter in "-_." else "-" for letter in name)
+    return f"{datetime.now():%Y%m%d-%H%M%S}-{safe}-{secrets.token_hex(2)}"
+
+
+def _toml(tables: Mapping[str, Any]) -> dict[str, Any]:
+    """Lists for tuples: TOML has no other."""
+    return {
+        key: _toml(value) if isinstance(value, Mapping) else list(value) if isinstance(value, tuple) else value
+        for key, value in tables.items()
+    }
