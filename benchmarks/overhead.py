@@ -53,7 +53,7 @@ def measure(virtual_days: float) -> dict[str, float]:
             setattr(owner, name, timed(original))
         with tempfile.TemporaryDirectory() as folder:
             began = process_time()
-            afbs.run(QUICKSTART, runs=folder, **{"run.executor": "inline", "run.virtual_days": virtual_days})
+            afbs.run(QUICKSTART, runs=folder, **{"executor": {"name": "inline"}, "run.virtual_days": virtual_days})
             total = process_time() - began
     finally:
         for (owner, name, _), original in zip(places, originals, strict=True):

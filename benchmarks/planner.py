@@ -11,11 +11,11 @@ from typing import Any
 import numpy as np
 
 from afbs import registry
-from afbs.engine.plan import plan
+from afbs.engine.plan import follow, plan
 from afbs.latency.always import Always
 from afbs.latency.uniform import Uniform
-from afbs.transports.simulated import Simulated
-from afbs.types import Arrived, ClientInfo
+from afbs.transports.simulated import VirtualTime
+from afbs.types import Arrived, ClientInfo, Training
 
 
 def measure(largest: int, arrivals: int) -> dict[str, Any]:
@@ -34,9 +34,10 @@ def rate(algorithm: str, clients: int, in_flight: int, arrivals: int) -> float:
     sizes = np.random.default_rng(0).lognormal(4, 1, clients).astype(int) + 1
     infos = [ClientInfo(client, int(size), client % 3) for client, size in enumerate(sizes)]
     chosen = registry.find("algorithm", algorithm)()
-    transport = Simulated(infos, Uniform(), Always(), seed=1)
+    connection = VirtualTime(infos, Uniform(), Always(), seed=1)
+    settings: Any = {"in_flight": in_flight, "horizon": 1e15, "seed": 1, "rate": Training().rate}
     began, seen = 0.0, 0
-    for event in plan(chosen, infos, transport, in_flight=in_flight, horizon=1e15, seed=1):
+    for event in follow(plan(chosen, infos, connection.reachable, **settings), connection):
         if type(event) is Arrived:
             began = began or time.process_time()
             seen += 1

@@ -16,16 +16,16 @@ from afbs import experiment
 from afbs.algorithms.afbs import AFBS
 from afbs.algorithms.ca2fl import CA2FL
 from afbs.algorithms.fedbuff import FedBuff
-from afbs.engine.executors.arena import Arena, unnamed_file
-from afbs.engine.plan import plan
+from afbs.engine.plan import follow, plan
+from afbs.executors._arena import Arena, unnamed_memory
 from afbs.interfaces import Algorithm
 from afbs.latency.always import Always
 from afbs.latency.uniform import Uniform
 from afbs.record.checkpoint import Checkpoint, save_checkpoint
 from afbs.report import write
 from afbs.seeds import Key
-from afbs.transports.simulated import Simulated
-from afbs.types import ClientInfo, Decided, Update
+from afbs.transports.simulated import VirtualTime
+from afbs.types import ClientInfo, Decided, Training, Update
 
 _BUFFER = 10
 _SIZES = {"LeNet-5 (62,006)": 62_006, "a million": 1_000_000}
@@ -58,8 +58,7 @@ def _flushes(parameters: int, repeats: int, other: str) -> dict[str, float]:
 
     FedBuff and one other in turn: CA2FL's cache would drive everybody else's data out of the CPU's.
     """
-    arena = Arena(parameters, unnamed_file())
-    rows = arena.rows(arena.allocate(_BUFFER), _BUFFER)
+    _, rows = Arena(parameters, unnamed_memory()).block(_BUFFER)
     rows[:] = np.random.default_rng(0).normal(size=rows.shape)
     params = rows[0].copy()
     clients, buffers = _buffers(repeats)
@@ -87,10 +86,11 @@ def _buffers(number: int) -> tuple[list[ClientInfo], list[list[Update]]]:
     """What a server really finds in its buffer: from the plan of the paper's setting, once it has settled."""
     sizes = np.random.default_rng(1).lognormal(4, 1, 600).astype(int) + 1
     clients = [ClientInfo(client, int(size)) for client, size in enumerate(sizes)]
-    transport = Simulated(clients, Uniform(), Always(), seed=1)
+    connection = VirtualTime(clients, Uniform(), Always(), seed=1)
+    settings: Any = {"in_flight": 120, "horizon": 1e15, "seed": 1, "rate": Training().rate}
     steps = (
         event.step
-        for event in plan(FedBuff(_BUFFER), clients, transport, in_flight=120, horizon=1e15, seed=1)
+        for event in follow(plan(FedBuff(_BUFFER), clients, connection.reachable, **settings), connection)
         if isinstance(event, Decided) and event.version > 100
     )
     return clients, [list(step.used) for step in islice(steps, number)]
@@ -106,8 +106,8 @@ def _checkpoint() -> float:
 def _report() -> float:
     with tempfile.TemporaryDirectory() as folder:
         tables = {"data": {"name": "digits"}, "model": {"name": "mlp"}, "partition": {"clients": 60}}
-        settings = {"virtual_days": 1.0, "in_flight": 12, "executor": "inline"}
-        result = experiment.run({**tables, "run": settings}, runs=folder)
+        settings = {"run": {"virtual_days": 1.0, "in_flight": 12}, "executor": {"name": "inline"}}
+        result = experiment.run({**tables, **settings}, runs=folder)
         return _seconds(lambda: write([result.folder], Path(folder) / "report.html"))
 
 

@@ -28,7 +28,7 @@ def measure(rounds: int, days: float) -> dict[str, Any]:
     population = populate(reference)
     plan = list(experiment.schedule(reference, population.clients))
     jobs = [update.client for event in plan if isinstance(event, Decided) for update in event.step.used]
-    workers = reference.run.worker_count
+    workers = reference.executor.number
     rates: defaultdict[str, list[float]] = defaultdict(list)
     arrivals: defaultdict[str, list[float]] = defaultdict(list)
     walls: defaultdict[str, list[float]] = defaultdict(list)

@@ -3,9 +3,10 @@
     python examples/content_based.py
 
 The algorithms that come with the package decide by metadata alone, so a simulation can decide far ahead and never
-trains what will be dropped. This one says that it `looks` and asks for `update.delta()`. Asking makes the update
-exist: the plan waits until its job has been trained. That costs parallelism and saves no training, and everything
-else stays the same.
+trains what will be dropped. This one has a method `look`, which turns vectors into a few numbers, and asks for them
+when it decides: `update.facts(...)`. Asking makes the updates exist: the plan waits until their jobs have been trained.
+That costs parallelism and saves no training, and everything else stays the same. What was seen is in the record, so
+that a run can be taken up, or checked, without training anything again.
 
 The class needs nothing from the package but its interface. From a configuration it is
 `[algorithm] name = "content_based:DropOutliers"`, wherever Python can import this file.
@@ -15,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Annotated, ClassVar, final
+from typing import Annotated, final
 
 import numpy as np
 from annotated_types import Ge, Gt
@@ -25,15 +26,13 @@ from afbs.core.buffer import Buffer
 from afbs.core.vectors import weighted_sum
 from afbs.interfaces import Algorithm
 from afbs.seeds import Key
-from afbs.types import ClientInfo, Matrix, Memory, Step, Update, Vector
+from afbs.types import ClientInfo, Facts, Matrix, Memory, Step, Update, Vector
 
 
 @final
 @dataclass(frozen=True)
 class DropOutliers(Algorithm[Buffer]):
     """Drops the buffered updates that point least in the direction of the buffer's mean, and averages the others."""
-
-    looks: ClassVar[bool] = True
 
     buffer_size: Annotated[int, Ge(1)] = 10
     outliers: Annotated[int, Ge(0)] = 1
@@ -45,7 +44,7 @@ class DropOutliers(Algorithm[Buffer]):
             raise afbs.UserError(f"`algorithm.outliers` must be {limit}, got {self.outliers}.")
 
     @property
-    def quorum(self) -> int:
+    def awaits(self) -> int:
         return self.buffer_size
 
     def init(self, clients: Sequence[ClientInfo]) -> Buffer:
@@ -56,7 +55,7 @@ class DropOutliers(Algorithm[Buffer]):
         if buffer.size < self.buffer_size:
             return buffer, None
         updates = buffer.updates()
-        alike = similarities(np.stack([update.delta() for update in updates]))
+        alike = update.facts(updates)["alike"]
         ranked = sorted(range(len(updates)), key=lambda i: alike[i])
         out = set(ranked[: self.outliers])
         return Buffer(), Step(
@@ -64,6 +63,9 @@ class DropOutliers(Algorithm[Buffer]):
             dropped=tuple(update for i, update in enumerate(updates) if i in out),
             notes={"least_alike": round(alike[ranked[0]], 4)},
         )
+
+    def look(self, memory: Memory, params: Vector, updates: Sequence[Update], vectors: Matrix) -> Facts:
+        return {"alike": similarities(vectors)}
 
     def stalled(self, state: Buffer) -> tuple[Buffer, Step | None]:
         return Buffer(), Step(state.updates()) if state.size else None

@@ -31,7 +31,7 @@ class HalfLife(Algorithm[tuple[Update, ...]]):
     half_life: Annotated[float, Gt(0)] = 2.0
 
     @property
-    def quorum(self) -> int:
+    def awaits(self) -> int:
         return self.buffer_size
 
     def init(self, clients: Sequence[ClientInfo]) -> tuple[Update, ...]:

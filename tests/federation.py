@@ -3,18 +3,18 @@ that trains whatever `plan` dispatches and applies whatever it decides, one even
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
-from afbs.engine.plan import plan
-from afbs.interfaces import Algorithm, Availability, Latency, LocalRule
+from afbs.engine.plan import follow, plan
+from afbs.interfaces import Algorithm, Availability, Connection, Latency, LocalRule
 from afbs.latency.always import Always
 from afbs.latency.uniform import Uniform
 from afbs.seeds import Key
-from afbs.transports.simulated import Simulated
+from afbs.transports.simulated import VirtualTime
 from afbs.types import (
     Arrived,
     ClientId,
@@ -22,12 +22,13 @@ from afbs.types import (
     Decided,
     Dispatched,
     Event,
-    Lost,
+    Facts,
     Matrix,
     Order,
     Step,
-    Stopped,
+    Update,
     Vector,
+    Waiting,
 )
 
 
@@ -130,6 +131,40 @@ class Outcome:
         return [event for event in self.events if isinstance(event, Arrived)]
 
 
+def unchanged(version: int, time: float) -> float:
+    """A learning rate for those who do not look at it."""
+    return 0.1
+
+
+def happens(
+    algorithm: Algorithm[Any],
+    clients: Sequence[ClientInfo],
+    connection: Connection,
+    *,
+    in_flight: int,
+    horizon: float,
+    seed: int = 0,
+    rate: Callable[[int, float], float] = unchanged,
+    versions: int = 0,
+    look: Callable[[Sequence[Update]], Facts] | None = None,
+) -> Iterator[Event]:
+    """What a plan says while this connection makes it go. Nothing may be said of waiting: time here is virtual."""
+    decisions = plan(
+        algorithm,
+        clients,
+        connection.reachable,
+        in_flight=in_flight,
+        horizon=horizon,
+        seed=seed,
+        rate=rate,
+        versions=versions,
+        look=look,
+    )
+    for event in follow(decisions, connection):
+        assert not isinstance(event, Waiting)
+        yield event
+
+
 def drive(
     algorithm: Algorithm[Any],
     world: World,
@@ -142,16 +177,17 @@ def drive(
 ) -> Outcome:
     """The whole run, one job after another; a job is trained from the model there was when it was dispatched."""
     latency = latency or Uniform(1, 20, "job")
-    transport = Simulated(world.clients, latency, availability or Always(), seed)
+    connection = VirtualTime(world.clients, latency, availability or Always(), seed)
     rule = algorithm.local
     outcome = Outcome([world.start], [algorithm.begin(world.start)])
 
-    def content(order: Order) -> Vector:
-        start, end, _ = outcome.trained[order.sequence]
-        return start - end
+    def look(updates: Sequence[Update]) -> Facts:
+        jobs = [outcome.trained[update.order.sequence] for update in updates]
+        changes = np.array([start - end for start, end, _ in jobs])
+        return algorithm.look(outcome.memories[-1], outcome.models[-1], updates, changes)
 
-    for event in plan(
-        algorithm, world.clients, transport, in_flight=in_flight, horizon=horizon, seed=seed, content=content
+    for event in happens(
+        algorithm, world.clients, connection, in_flight=in_flight, horizon=horizon, seed=seed, look=look
     ):
         outcome.events.append(event)
         match event:
@@ -163,11 +199,13 @@ def drive(
                 outcome.duals[update.client] = outcome.trained[update.order.sequence][2]
             case Decided(_, version, step):
                 assert version == len(outcome.models)
-                rows = outcome.rows(algorithm, step)
-                memory, model = algorithm.apply(outcome.memories[-1], outcome.models[-1], step, rows)
-                rows[:] = np.nan  # they were only lent
+                memory, model = outcome.memories[-1], outcome.models[-1]
+                if step.used:
+                    rows = outcome.rows(algorithm, step)
+                    memory, model = algorithm.apply(memory, model, step, rows)
+                    rows[:] = np.nan  # they were only lent
                 outcome.memories.append(memory)
                 outcome.models.append(model)
-            case Lost() | Stopped():
+            case _:
                 pass
     return outcome

@@ -12,12 +12,14 @@ import numpy as np
 import tomli_w
 
 from afbs import registry
-from afbs.engine.plan import plan
 from afbs.latency.always import Always
 from afbs.latency.uniform import Uniform
+from afbs.record.lines import line_of, step_line
+from afbs.record.schema import SCHEMA
 from afbs.seeds import Key
-from afbs.transports.simulated import Simulated
-from afbs.types import Arrived, ClientInfo, Decided, Dispatched, Lost, Stopped, Update
+from afbs.transports.simulated import VirtualTime
+from afbs.types import Arrived, ClientInfo, Decided, Event, Lost, Stopped
+from federation import happens
 
 CLASSES = 10
 
@@ -47,7 +49,7 @@ def write_run(
     infos = [ClientInfo(i, int(examples[i]), i % clusters) for i in range(clients)]
     latency = Uniform()
     part = registry.find("algorithm", algorithm)(**(settings or {}))
-    transport = Simulated(infos, latency, Always(), seed)
+    connection = VirtualTime(infos, latency, Always(), seed)
     (folder / "config.toml").write_text(
         tomli_w.dumps(
             {
@@ -61,7 +63,7 @@ def write_run(
     )
     durations = [latency.duration(info, 0.0, Key.root(seed, "latency").child(info.id)) for info in infos]
     meta: dict[str, Any] = {
-        "schema": 1,
+        "schema": SCHEMA,
         "name": name or algorithm,
         "seed": seed,
         "created": "2026-01-02T03:04:05+00:00",
@@ -86,7 +88,7 @@ def write_run(
     (folder / "meta.json").write_text(json.dumps(meta))
 
     written = _Writer(folder, evaluations, horizon, ceiling, rng)
-    for event in plan(part, infos, transport, in_flight=in_flight, horizon=horizon, seed=seed):
+    for event in happens(part, infos, connection, in_flight=in_flight, horizon=horizon, seed=seed):
         written.add(event)
     written.close(ended, target)
     return folder
@@ -101,32 +103,18 @@ class _Writer:
         self.version = 0
         self.progress = 0.0
         self.accuracies: list[tuple[float, float]] = []
-        self.counts = {"arrived": 0, "used": 0, "dropped": 0, "rejected": 0, "lost": 0}
+        self.counts = dict.fromkeys(("arrived", "used", "dropped", "rejected", "missing", "lost", "left"), 0)
         self.samples = 0
         self.time = 0.0
 
-    def add(self, event: Any) -> None:
+    def add(self, event: Event) -> None:
         while self.grid and event.time > self.grid[0]:
             self._evaluate(self.grid.pop(0))
         self.time = event.time
-        if isinstance(event, Dispatched):
-            order = event.order
-            self._write("dispatch", event.time, client=order.client, version=order.version, sequence=order.sequence)
-        elif isinstance(event, Arrived):
-            update = event.update
-            self.counts["arrived"] += 1
-            self._write(
-                "arrival",
-                event.time,
-                client=update.client,
-                base_version=update.base_version,
-                version=update.version,
-                examples=update.examples,
-                order=update.order.sequence,
-            )
-        elif isinstance(event, Lost):
-            self.counts["lost"] += 1
-            self._write("lost", event.time, client=event.order.client, order=event.order.sequence)
+        if isinstance(event, Stopped):
+            while self.grid:
+                self._evaluate(self.grid.pop(0))
+            self.reason = event.reason
         elif isinstance(event, Decided):
             step = event.step
             self.version = event.version
@@ -134,20 +122,11 @@ class _Writer:
             self.counts["used"] += len(step.used)
             self.counts["dropped"] += len(step.dropped)
             self.samples += sum(update.examples for update in step.used)
-            self._write(
-                "step",
-                event.time,
-                version=event.version,
-                used={**_columns(step.used), "weight": list(step.weights)},
-                dropped=_columns(step.dropped),
-                rejected=[],
-                notes=dict(step.notes),
-                wall=self.time / 1000,
-            )
-        elif isinstance(event, Stopped):
-            while self.grid:
-                self._evaluate(self.grid.pop(0))
-            self.reason = event.reason
+            self._write({**step_line(event), "wall": self.time / 1000})
+        else:
+            self.counts["arrived"] += isinstance(event, Arrived)
+            self.counts["lost"] += isinstance(event, Lost)
+            self._write(line_of(event))
 
     def close(self, ended: bool, target: float) -> None:
         if not ended:
@@ -192,27 +171,20 @@ class _Writer:
             np.fill_diagonal(confusion, right)
             fields["confusion"] = confusion.tolist()
         self._write(
-            "eval",
-            time,
-            version=self.version,
-            accuracy=accuracy,
-            loss=2.3 * (1 - accuracy),
-            per_class=per_class.tolist(),
-            wall=time / 1000,
-            **fields,
+            {
+                "event": "eval",
+                "time": time,
+                "version": self.version,
+                "accuracy": accuracy,
+                "loss": 2.3 * (1 - accuracy),
+                "per_class": per_class.tolist(),
+                **fields,
+                "wall": time / 1000,
+            }
         )
 
-    def _write(self, kind: str, time: float, **fields: Any) -> None:
-        self.file.write(json.dumps({"event": kind, "time": time, **fields}) + "\n")
-
-
-def _columns(updates: Sequence[Update]) -> dict[str, list[int]]:
-    return {
-        "client": [update.client for update in updates],
-        "staleness": [update.staleness for update in updates],
-        "examples": [update.examples for update in updates],
-        "order": [update.order.sequence for update in updates],
-    }
+    def _write(self, line: dict[str, Any]) -> None:
+        self.file.write(json.dumps(line) + "\n")
 
 
 def _label_counts(info: ClientInfo, rng: np.random.Generator) -> list[int]:
@@ -238,7 +210,7 @@ def write_small(
     settings = {"run": {"seed": seed}, "algorithm": {"name": algorithm}} | (config or {})
     (folder / "config.toml").write_text(tomli_w.dumps(settings))
     about = {
-        "schema": 1,
+        "schema": SCHEMA,
         "name": folder.name,
         "seed": seed,
         "algorithm": algorithm,
@@ -247,7 +219,7 @@ def write_small(
     }
     (folder / "meta.json").write_text(json.dumps(about | (meta or {})))
     events: list[dict[str, Any]] = [
-        {"event": "step", "wall": 1.0, "notes": {}, "rejected": [], **step} for step in steps
+        {"event": "step", "wall": 1.0, "notes": {}, "rejected": [], "missing": [], **step} for step in steps
     ]
     for i, accuracy in enumerate(accuracies):
         events.append(

@@ -23,7 +23,8 @@ TINY: dict[str, Any] = {
     "training": {"lr": 0.1, "epochs": 2},
     "latency": {"high": 3000},
     "evaluation": {"points": 4, "spacing": "linear", "target": 0.5},
-    "run": {"virtual_days": 0.15, "in_flight": 8, "executor": "inline"},
+    "run": {"virtual_days": 0.15, "in_flight": 8},
+    "executor": {"name": "inline"},
 }
 
 
@@ -32,7 +33,7 @@ def settings(**changes: Any) -> dict[str, Any]:
     tables = deepcopy(TINY)
     for path, value in changes.items():
         table, _, key = path.partition("__")
-        tables[table][key] = value
+        tables.setdefault(table, {})[key] = value
     return tables
 
 

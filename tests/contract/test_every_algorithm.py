@@ -18,21 +18,29 @@ import pytest
 from safetensors.numpy import load, save
 
 from afbs import registry
-from afbs.engine.plan import plan
-from afbs.interfaces import Algorithm, Transport
-from afbs.latency.always import Always
+from afbs.interfaces import Algorithm, Availability, Connection
 from afbs.latency.uniform import Uniform
 from afbs.seeds import Key
-from afbs.transports.simulated import Simulated
-from afbs.types import Arrived, ClientInfo, Decided, Dispatched, Instant, Lost, Order, Stopped, Update
-from federation import Losses, Outcome, World, drive, quadratic
+from afbs.transports.simulated import VirtualTime
+from afbs.types import Arrived, ClientInfo, Decided, Dispatched, Instant, Lost, Order, Stopped, Update, Woken
+from federation import Losses, Outcome, World, drive, happens, quadratic
 
 NAMES = registry.names("algorithm")
 SMALL = {"buffer_size": 3, "queue_size": 3}
+HURRIED: list[dict[str, Any]] = [
+    {"deadline": 7.0},
+    {"deadline": 0.5},
+    {"max_staleness": 1},
+    {"max_staleness": 1, "deadline": 7.0},
+    {"quorum": 2},
+    {"quorum": 2, "over_selection": 0.5},
+    {"quorum": 3, "deadline": 7.0},
+]
+"""Settings that make a step do without somebody."""
 
 
 def variants(name: str) -> list[Algorithm[Any]]:
-    """The algorithm with small buffers, as it is and with every other choice of one setting."""
+    """The algorithm with small buffers, as it is, with every other choice of one setting, and in a hurry."""
     kind = registry.find("algorithm", name)
     hints = get_type_hints(kind)
     fields = dataclasses.fields(kind)
@@ -44,7 +52,8 @@ def variants(name: str) -> list[Algorithm[Any]]:
         + ((True, False) if hints[field.name] is bool else ())
         if value != getattr(usual, field.name)
     ]
-    return [usual, *choices]
+    known = {field.name for field in fields}
+    return [usual, *choices, *(dataclasses.replace(usual, **found) for found in HURRIED if found.keys() <= known)]
 
 
 def called(algorithm: Algorithm[Any]) -> str:
@@ -86,7 +95,7 @@ def test_its_file_imports_only_numpy_and_what_lies_below(name: str) -> None:
             imported.add(node.module or "")
         elif isinstance(node, ast.Import):
             imported |= {alias.name for alias in node.names}
-    plain = {"__future__", "annotated_types", "collections.abc", "dataclasses", "math", "numpy", "typing"}
+    plain = {"__future__", "annotated_types", "collections.abc", "dataclasses", "functools", "math", "numpy", "typing"}
     below = {"afbs.interfaces", "afbs.seeds", "afbs.types"}
     assert [m for m in imported - plain - below if not m.startswith("afbs.core.")] == []
 
@@ -152,8 +161,14 @@ class Watched(Algorithm[Any]):
     def receive(self, state: Any, update: Update, key: Key) -> Any:
         return self.twice("receive", state, update, key)
 
-    def lost(self, state: Any, client: int) -> Any:
-        return self.twice("lost", state, client)
+    def lost(self, state: Any, order: Order) -> Any:
+        return self.twice("lost", state, order)
+
+    def wake(self, state: Any) -> Any:
+        return self.twice("wake", state)
+
+    def woken(self, state: Any, time: float, key: Key) -> Any:
+        return self.twice("woken", state, time, key)
 
     def stalled(self, state: Any) -> Any:
         return self.twice("stalled", state)
@@ -168,11 +183,11 @@ class Watched(Algorithm[Any]):
         raise NotImplementedError
 
 
-class WithLateClients(Transport):
+class WithLateClients(Connection):
     """A simulation which a client joins at the third instant, and in which another is clustered anew."""
 
     def __init__(self, clients: list[ClientInfo], late: ClientInfo):
-        self.inner = Simulated([*clients, late], Uniform(1, 9, "job"), Losses(0.2), 3)
+        self.inner = VirtualTime([*clients, late], Uniform(1, 9, "job"), Losses(0.2), 3)
         self.late = late
         self.changed = dataclasses.replace(clients[0], cluster=5)
         self.instants = 0
@@ -183,9 +198,12 @@ class WithLateClients(Transport):
     def reachable(self, client: int) -> bool:
         return self.inner.reachable(client)
 
-    def receive(self) -> Instant | None:
+    def watch(self, client: int) -> None:
+        self.inner.watch(client)
+
+    def receive(self, until: float) -> Instant | None:
         self.instants += 1
-        instant = self.inner.receive()
+        instant = self.inner.receive(until)
         if instant is None or self.instants != 3:
             return instant
         return instant._replace(joined=[self.late, self.changed])
@@ -195,8 +213,8 @@ class WithLateClients(Transport):
 def test_deciding_is_pure_and_welcomes_late_clients(algorithm: Algorithm[Any], world: World) -> None:
     watched = Watched(algorithm)
     late = ClientInfo(8, 7, cluster=4)
-    transport = WithLateClients(world.clients, late)
-    events = list(plan(watched, world.clients, transport, in_flight=4, horizon=200, seed=3))
+    connection = WithLateClients(world.clients, late)
+    events = list(happens(watched, world.clients, connection, in_flight=4, horizon=200, seed=3))
     assert watched.calls["joined"] == 2
     assert watched.calls["receive"] > 50
     assert any(isinstance(event, Arrived) and event.update.client == late.id for event in events)
@@ -207,8 +225,8 @@ def test_deciding_is_pure_and_welcomes_late_clients(algorithm: Algorithm[Any], w
 @every_algorithm
 def test_the_same_seed_gives_the_same_plan_and_another_seed_another(algorithm: Algorithm[Any], world: World) -> None:
     def events(seed: int) -> list[Any]:
-        transport = Simulated(world.clients, Uniform(1, 9, "job"), Losses(0.2), seed)
-        return list(plan(algorithm, world.clients, transport, in_flight=4, horizon=100, seed=seed))
+        connection = VirtualTime(world.clients, Uniform(1, 9, "job"), Losses(0.2), seed)
+        return list(happens(algorithm, world.clients, connection, in_flight=4, horizon=100, seed=seed))
 
     assert events(1) == events(1)
     assert events(1) != events(2)
@@ -260,6 +278,29 @@ def test_every_update_counts_once_or_is_dropped_and_versions_count_up(
 
 
 @every_algorithm
+def test_no_answer_waits_longer_than_the_deadline(algorithm: Algorithm[Any], world: World) -> None:
+    deadline = getattr(algorithm, "deadline", float("inf"))
+    outcome = drive(algorithm, world, seed=4, in_flight=4, horizon=150, availability=Losses(0.3))
+    woken = [event.time for event in outcome.events if isinstance(event, Woken)]
+    assert bool(woken) == (deadline < float("inf"))
+    for event in outcome.events:
+        if isinstance(event, Decided):
+            assert all(event.time <= update.time + deadline for update in event.step.used)
+
+
+@every_algorithm
+def test_nothing_staler_than_allowed_is_used(algorithm: Algorithm[Any], world: World) -> None:
+    most = getattr(algorithm, "max_staleness", float("inf"))
+    outcome = drive(algorithm, world, seed=4, in_flight=6, horizon=150)
+    assert all(update.staleness <= most for step in outcome.steps for update in step.used)
+    if most < float("inf"):
+        why = [dict(zip((*step.used, *step.dropped), step.why, strict=True)) for step in outcome.steps if step.why]
+        stale = {update for reasons in why for update, reason in reasons.items() if reason == "too stale"}
+        taken = [update for step in outcome.steps for update in (*step.used, *step.dropped)]
+        assert stale == {update for update in taken if update.staleness > most} != set()
+
+
+@every_algorithm
 def test_it_goes_on_after_everybody_was_lost(algorithm: Algorithm[Any], world: World) -> None:
     outcome = drive(algorithm, world, in_flight=4, horizon=160, availability=Losses(1.0, until=60.0))
     assert not [event for event in outcome.events if isinstance(event, Arrived) and event.time < 60]
@@ -285,11 +326,14 @@ def test_it_never_waits_for_ever_when_all_but_one_client_are_lost(algorithm: Alg
     assert [event for event in outcome.events if isinstance(event, Decided) and event.time > 300]
 
 
-class Gone(Always):
+class Gone(Availability):
     """After 30 seconds nobody but client 2 can be reached any more."""
 
     def back(self, client: ClientInfo, time: float, key: Key) -> float:
         return time if client.id == 2 or time < 30 else float("inf")
+
+    def vanishes(self, client: ClientInfo, start: float, finish: float, key: Key) -> None:
+        return None
 
 
 @every_algorithm

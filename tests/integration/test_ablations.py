@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import afbs
+from afbs.experiment import Interrupted
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 FILES = sorted((EXAMPLES / "ablations").glob("*.toml"))
@@ -17,7 +18,7 @@ TINY: dict[str, Any] = {
     "data": {"name": "digits"},
     "model": {"name": "mlp"},
     "partition.clients": 20,
-    "run.executor": "inline",
+    "executor": {"name": "inline"},
     "run.virtual_days": 0.2,
     "run.in_flight": 10,
     "algorithm.buffer_size": 5,
@@ -93,8 +94,23 @@ def test_an_algorithm_from_outside_may_look_at_the_updates_before_it_decides(tmp
 def test_looking_at_the_updates_gives_the_same_model_on_any_number_of_workers(tmp_path: Path) -> None:
     """Asking makes the plan wait, and changes nothing else."""
     alone = outlier_run(tmp_path, "inline")
-    parallel = outlier_run(tmp_path, "two", **{"run.executor": "processes", "run.workers": 2})
+    parallel = outlier_run(tmp_path, "two", **{"executor": {"name": "processes", "workers": 2}})
     assert (alone.folder / "model.safetensors").read_bytes() == (parallel.folder / "model.safetensors").read_bytes()
+
+
+@pytest.mark.usefixtures("_examples")
+def test_a_run_that_looks_can_be_interrupted_and_taken_up(tmp_path: Path) -> None:
+    from content_based import DropOutliers
+
+    def stop(progress: Any) -> None:
+        if progress.version >= 3:
+            raise KeyboardInterrupt
+
+    whole = outlier_run(tmp_path, "whole")
+    with pytest.raises(Interrupted) as stopped:
+        outlier_run(tmp_path, "half", on_progress=stop)
+    taken_up = afbs.resume(stopped.value.folder, algorithm=DropOutliers(buffer_size=4))
+    assert (taken_up.folder / "model.safetensors").read_bytes() == (whole.folder / "model.safetensors").read_bytes()
 
 
 @pytest.mark.usefixtures("_examples")

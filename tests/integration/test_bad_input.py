@@ -170,7 +170,7 @@ def test_a_model_that_raises_fails_the_run_with_the_end_of_its_traceback(
         "        if self.training: raise ArithmeticError('the user\\'s own bug')\n"
         "        return super().forward(x.flatten(1))\n"
     )
-    tables = {**settings(run__executor="processes", run__workers=1), "model": {"name": "broken_net:Broken"}}
+    tables = {**settings(executor__name="processes", executor__workers=1), "model": {"name": "broken_net:Broken"}}
     import tomli_w
 
     (tmp_path / "broken.toml").write_text(tomli_w.dumps(tables))

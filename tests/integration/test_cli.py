@@ -243,7 +243,7 @@ def test_ctrl_c_saves_the_run_and_resume_ends_in_the_same_bytes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     longer = settings(run__virtual_days=0.4, training__epochs=5)
-    path = toml(tmp_path, run__virtual_days=0.4, training__epochs=5, run__executor="processes", run__workers=2)
+    path = toml(tmp_path, run__virtual_days=0.4, training__epochs=5, executor__name="processes", executor__workers=2)
     process = start(tmp_path, "run", str(path), "--folder", "run", "--set", "run.checkpoint_seconds=0.02")
     folder = tmp_path / "run"
     while process.poll() is None and not list(folder.glob("checkpoints/*.safetensors")):
@@ -268,7 +268,7 @@ def test_ctrl_c_saves_the_run_and_resume_ends_in_the_same_bytes(
 
 
 def test_ctrl_c_before_anything_was_trained_leaves_a_run_that_can_be_resumed(tmp_path: Path) -> None:
-    path = toml(tmp_path, run__executor="processes", run__workers=1)
+    path = toml(tmp_path, executor__name="processes", executor__workers=1)
     process = start(tmp_path, "run", str(path), "--folder", "run")
     while process.poll() is None and not (tmp_path / "run" / "config.toml").exists():
         time.sleep(0.005)

@@ -33,7 +33,7 @@ def share(process: int) -> int:
     reason="there is no cifar-10-batches-bin in $AFBS_DATA",
 )
 def test_600_clients_of_cifar10_with_2_workers_need_under_2_gigabytes(tmp_path: Path) -> None:
-    settings = {"run.virtual_days": "0.05", "run.workers": "2", "evaluation.points": "3"}
+    settings = {"run.virtual_days": "0.05", "executor.workers": "2", "evaluation.points": "3"}
     options = [word for key, value in settings.items() for word in ("--set", f"{key}={value}")]
     start = "from afbs.cli import main; main()"
     command = [sys.executable, "-c", start, "run", str(EXAMPLES / "cifar10-afbs.toml"), *options]

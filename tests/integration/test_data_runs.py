@@ -41,7 +41,8 @@ def test_natural_clients_of_a_users_own_arrays_can_be_trained(tmp_path: Path, mo
         "latency": {"name": "proportional", "per": "job"},
         "availability": {"name": "dropouts", "probability": 0.2},
         "algorithm": {"name": "fedbuff", "buffer_size": 2},
-        "run": {"virtual_days": 0.5, "in_flight": 4, "executor": "inline"},
+        "run": {"virtual_days": 0.5, "in_flight": 4},
+        "executor": {"name": "inline"},
         "evaluation": {"points": 3},
     }
     population = populate(load(tables))

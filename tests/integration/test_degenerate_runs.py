@@ -31,7 +31,8 @@ NEXT_TO_NOTHING: dict[str, Any] = {
     "model": {"name": "mlp"},
     "partition": {"clients": 1, "clusters": 1},
     "clusters": {"number": 1},
-    "run": {"virtual_days": 0.5, "in_flight": 1, "executor": "inline"},
+    "run": {"virtual_days": 0.5, "in_flight": 1},
+    "executor": {"name": "inline"},
     "evaluation": {"points": 2},
 }
 

@@ -35,7 +35,7 @@ def quick(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[afbs.Result]:
     def run(source: Any, **named: Any) -> afbs.Result:
         overrides = {key: value for key, value in named.items() if key not in ("folder", "runs")}
         days = min(0.2, load(source, overrides).run.virtual_days)
-        results.append(original(source, **{**named, "run.executor": "inline", "run.virtual_days": days}))
+        results.append(original(source, **{**named, "executor": {"name": "inline"}, "run.virtual_days": days}))
         return results[-1]
 
     monkeypatch.setattr(experiment, "run", run)
@@ -56,7 +56,7 @@ def test_an_algorithm_named_in_a_configuration_is_found_beside_it_from_anywhere(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    shorter = ["--set", "run.executor=inline", "--set", "run.virtual_days=0.1", "--set", "algorithm.half_life=1.0"]
+    shorter = ["--set", "executor.name=inline", "--set", "run.virtual_days=0.1", "--set", "algorithm.half_life=1.0"]
     assert command(monkeypatch, "run", ROOT / "examples" / "own_algorithm.toml", "--folder", "run", *shorter) == 0
     assert afbs.load("run").run.config["algorithm"]["half_life"] == 1.0
 

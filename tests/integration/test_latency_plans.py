@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 
 from afbs.algorithms.fedbuff import FedBuff
-from afbs.engine.plan import plan
 from afbs.interfaces import Availability, Latency
 from afbs.latency.always import Always
 from afbs.latency.departures import Departures
@@ -21,8 +20,9 @@ from afbs.latency.trace import Trace, TraceAvailability
 from afbs.latency.uniform import Uniform
 from afbs.latency.windows import Windows
 from afbs.seeds import Key
-from afbs.transports.simulated import Simulated
+from afbs.transports.simulated import VirtualTime
 from afbs.types import Arrived, ClientInfo, Decided, Dispatched, Event, Lost, Stopped
+from federation import happens
 
 CLIENTS = [ClientInfo(i, 10 + 7 * i) for i in range(60)]
 DAY = 86_400.0
@@ -31,9 +31,9 @@ DAY = 86_400.0
 def events(
     latency: Latency, availability: Availability, days: float = 2.0, seed: int = 1, in_flight: int = 20
 ) -> list[Event]:
-    transport = Simulated(CLIENTS, latency, availability, seed)
+    connection = VirtualTime(CLIENTS, latency, availability, seed)
     horizon = days * DAY
-    return list(plan(FedBuff(buffer_size=5), CLIENTS, transport, in_flight=in_flight, horizon=horizon, seed=seed))
+    return list(happens(FedBuff(buffer_size=5), CLIENTS, connection, in_flight=in_flight, horizon=horizon, seed=seed))
 
 
 def traces(folder: Path) -> tuple[str, str]:

@@ -36,7 +36,8 @@ def tables(name: str) -> dict[str, Any]:
         "latency": {"name": "uniform"},
         "clusters": {"name": name, **number, **MECHANISMS[name]},
         "algorithm": {"name": "afbs", "buffer_size": 4},
-        "run": {"in_flight": 8, "virtual_days": 0.5, "executor": "inline"},
+        "run": {"in_flight": 8, "virtual_days": 0.5},
+        "executor": {"name": "inline"},
         "evaluation": {"points": 2},
     }
 

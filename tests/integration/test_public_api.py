@@ -210,7 +210,7 @@ def test_a_scripts_own_classes_reach_the_workers_without_a_guard(tmp_path: Path)
         "result = afbs.run(json.loads(sys.argv[1]), model=Mine)\n"
         "print(result.best_accuracy)\n"
     )
-    tables = {**TINY, "run": {**TINY["run"], "executor": "processes", "workers": 1}, "model": {}}
+    tables = {**TINY, "executor": {"name": "processes", "workers": 1}, "model": {}}
     command = [sys.executable, "script.py", json.dumps(tables)]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr

@@ -15,6 +15,10 @@ import pytest
 
 import afbs
 from afbs import registry
+from afbs.config import load
+from afbs.data import fingerprint
+from afbs.experiment.provenance import identity
+from afbs.population import populate
 from afbs.record.checkpoint import load_checkpoint
 
 ALGORITHMS = registry.names("algorithm")
@@ -25,7 +29,8 @@ TINY = {
     "clusters": {"number": 2},
     "training": {"lr": 0.1},
     "evaluation": {"points": 8, "spacing": "linear"},
-    "run": {"virtual_days": 0.4, "in_flight": 12, "executor": "inline"},
+    "run": {"virtual_days": 0.4, "in_flight": 12},
+    "executor": {"name": "inline"},
 }
 
 
@@ -53,8 +58,8 @@ def reference(tmp_path_factory: pytest.TempPathFactory) -> dict[str, afbs.Result
 def test_any_number_of_workers_ends_in_the_same_bytes(
     algorithm: str, workers: int, reference: dict[str, afbs.Result], tmp_path: Path
 ) -> None:
-    settings = {**TINY["run"], "executor": "processes", "workers": workers}
-    result = afbs.run(TINY, runs=tmp_path, algorithm={"name": algorithm}, run=settings)
+    executor = {"name": "processes", "workers": workers}
+    result = afbs.run(TINY, runs=tmp_path, algorithm={"name": algorithm}, executor=executor)
     assert result.params.tobytes() == reference[algorithm].params.tobytes()
     assert lines(result.folder) == lines(reference[algorithm].folder)
 
@@ -66,7 +71,8 @@ def test_a_run_killed_with_signal_9_resumes_to_the_same_bytes(
     folder = tmp_path / "run"
     script = (
         "import afbs, json, sys; config, folder, name = json.loads(sys.argv[1]), sys.argv[2], sys.argv[3];"
-        "config['run'] |= {'executor': 'processes', 'workers': 2, 'checkpoint_seconds': 0.05};"
+        "config |= {'executor': {'name': 'processes', 'workers': 2}};"
+        "config['run'] |= {'checkpoint_seconds': 0.05};"
         "afbs.run(config, folder=folder, algorithm={'name': name})"
     )
     command = [sys.executable, "-c", script, json.dumps(TINY), str(folder), algorithm]
@@ -103,7 +109,8 @@ def test_an_interrupted_run_is_saved_and_resumes_to_the_same_bytes(
     folder = tmp_path / "run"
     with pytest.raises(Interrupted, match="afbs resume"):
         afbs.run(TINY, folder=folder, algorithm={"name": algorithm}, on_progress=StopAfter(3))
-    checkpoint, complaints = load_checkpoint(folder)
+    config = load(folder / "config.toml")
+    checkpoint, complaints = load_checkpoint(folder, identity(config, fingerprint(populate(config).dataset)))
     assert checkpoint is not None
     assert checkpoint.version >= 3
     assert not complaints
@@ -154,8 +161,8 @@ def test_a_worker_that_is_killed_is_replaced_and_changes_nothing(
             killed.append(int(children[-1]))
             os.kill(killed[0], signal.SIGKILL)
 
-    settings = {**TINY["run"], "executor": "processes", "workers": 2}
-    result = afbs.run(TINY, runs=tmp_path, run=settings, on_progress=kill_a_worker)
+    executor = {"name": "processes", "workers": 2}
+    result = afbs.run(TINY, runs=tmp_path, executor=executor, on_progress=kill_a_worker)
     assert killed
     assert result.params.tobytes() == reference["afbs"].params.tobytes()
 
@@ -168,7 +175,26 @@ def test_a_run_is_not_resumed_with_other_settings(tmp_path: Path) -> None:
         afbs.run(TINY, folder=folder, on_progress=StopAfter(3))
     with pytest.raises(afbs.UserError, match=r"`\[training\]` was changed after the run began"):
         afbs.resume(folder, **{"training.lr": 0.2})
-    assert afbs.resume(folder, **{"run.checkpoint_seconds": 1.0}).done
+    executor = {"name": "processes", "workers": 2}
+    assert afbs.resume(folder, executor=executor, **{"run.checkpoint_seconds": 1.0}).done
+
+
+def test_a_run_whose_record_was_changed_is_begun_again_and_ends_the_same(
+    reference: dict[str, afbs.Result], tmp_path: Path
+) -> None:
+    from afbs.experiment import Interrupted
+
+    folder = tmp_path / "run"
+    with pytest.raises(Interrupted):
+        afbs.run(TINY, folder=folder, on_progress=StopAfter(3))
+    events = folder / "events.jsonl"
+    events.write_bytes(events.read_bytes().replace(b'"event":"arrival"', b'"event":"arrivel"', 1))
+    complaints: list[str] = []
+    result = afbs.resume(folder, on_note=complaints.append)
+    assert len(complaints) == 1
+    assert complaints[0].startswith("events.jsonl is not what it was")
+    assert result.params.tobytes() == reference["afbs"].params.tobytes()
+    assert lines(folder) == lines(reference["afbs"].folder)
 
 
 def test_lost_checkpoints_only_cost_time(reference: dict[str, afbs.Result], tmp_path: Path) -> None:

@@ -14,14 +14,14 @@ from afbs.algorithms.afbs import AFBS
 from afbs.algorithms.fedasync import FedAsync
 from afbs.algorithms.fedavg import FedAvg
 from afbs.algorithms.fedbuff import FedBuff
-from afbs.engine.plan import plan
 from afbs.interfaces import Algorithm
 from afbs.latency.always import Always
 from afbs.latency.uniform import Uniform
 from afbs.partitions.clustered import Clustered
 from afbs.seeds import Key
-from afbs.transports.simulated import Simulated
+from afbs.transports.simulated import VirtualTime
 from afbs.types import Arrived, ClientInfo, Decided, Event, Step
+from federation import happens
 
 DAY = 86_400.0
 
@@ -36,8 +36,8 @@ def clients(seed: int, clusters: int) -> list[ClientInfo]:
 
 def events(algorithm: Algorithm[Any], seed: int, days: float, clusters: int = 1) -> Iterator[Event]:
     known = clients(seed, clusters)
-    transport = Simulated(known, Uniform(), Always(), seed)
-    return plan(algorithm, known, transport, in_flight=120, horizon=days * DAY, seed=seed)
+    connection = VirtualTime(known, Uniform(), Always(), seed)
+    return happens(algorithm, known, connection, in_flight=120, horizon=days * DAY, seed=seed)
 
 
 class Tally(NamedTuple):

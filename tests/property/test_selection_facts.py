@@ -3,14 +3,24 @@
 from __future__ import annotations
 
 from fractions import Fraction
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from afbs.core.selection import gradient_select, select, shuffled
+from afbs.core.selection import (
+    BEST,
+    DROPPED,
+    FRESH,
+    INFERIOR,
+    LARGE,
+    SURVIVOR,
+    drawn_by_lot,
+    gradient_select,
+    judged,
+)
 from afbs.seeds import Key
 from afbs.types import UserError
 
@@ -26,9 +36,13 @@ buffers = st.lists(entries, min_size=1, max_size=14)
 chances = st.lists(st.floats(0.0, 1.0, exclude_max=True), min_size=14, max_size=14)
 
 
-def kept(buffer: list[Entry], survival: str = "none", draws: list[float] | None = None) -> list[bool]:
+def reasons(buffer: list[Entry], survival: Any = "none", draws: list[float] | None = None) -> list[str]:
     volumes, ages, clusters = ([entry[i] for entry in buffer] for i in range(3))
-    return select(volumes, ages, clusters, survival, (draws or [0.5] * len(buffer)).__getitem__)
+    return judged(volumes, ages, clusters, survival, (draws or [0.5] * len(buffer)).__getitem__)
+
+
+def kept(buffer: list[Entry], survival: Any = "none", draws: list[float] | None = None) -> list[bool]:
+    return [reason not in DROPPED for reason in reasons(buffer, survival, draws)]
 
 
 def score(entry: Entry) -> Fraction:
@@ -54,6 +68,21 @@ def test_the_rule_is_the_papers_word_for_word(buffer: list[Entry], draws: list[f
         chance = {"buffer": score(entry) / highest, "cluster": score(entry) / score(leader), "none": Fraction(0)}
         edge = abs(draws[x] - float(chance[survival])) < 1e-12
         assert edge or keep == (not inferior or draws[x] < chance[survival])
+
+
+@given(buffers, chances, st.sampled_from(["buffer", "cluster", "none"]))
+def test_every_verdict_says_why(buffer: list[Entry], draws: list[float], survival: str) -> None:
+    for x, why in enumerate(reasons(buffer, survival, draws)):
+        entry, leader = buffer[x], best(buffer, buffer[x].cluster)
+        assert (why == BEST) == (x == leader)
+        if why == FRESH:
+            assert entry.staleness <= buffer[leader].staleness
+        elif why == LARGE:
+            assert entry.examples >= buffer[leader].examples
+        elif why != BEST:
+            assert why in (INFERIOR, SURVIVOR)
+            assert entry.staleness > buffer[leader].staleness
+            assert entry.examples < buffer[leader].examples
 
 
 @given(buffers)
@@ -168,13 +197,18 @@ def test_survival_over_the_cluster_is_kinder_than_over_the_buffer() -> None:
     assert kept(buffer, "buffer", draws) == [True, False, True]
 
 
+def by_lot(why: list[str], key: Key) -> list[bool]:
+    return [reason not in DROPPED for reason in drawn_by_lot(why, key)]
+
+
 @given(st.lists(st.booleans(), max_size=14), st.integers(0, 2**32))
 def test_random_dropping_drops_as_many(keep: list[bool], seed: int) -> None:
-    assert sorted(shuffled(keep, Key.root(seed, "select"))) == sorted(keep)
+    why = [BEST if flag else INFERIOR for flag in keep]
+    assert sorted(by_lot(why, Key.root(seed, "select"))) == sorted(keep)
 
 
 def test_random_dropping_drops_everybody_equally_often() -> None:
-    draws = [shuffled([True, True, False, True], Key.root(1, "select").child(i)) for i in range(8_000)]
+    draws = [by_lot([BEST, FRESH, INFERIOR, LARGE], Key.root(1, "select").child(i)) for i in range(8_000)]
     assert np.mean(draws, axis=0) == pytest.approx([0.75] * 4, abs=0.02)
 
 

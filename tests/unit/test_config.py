@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 import re
 import tomllib
 from dataclasses import dataclass
@@ -18,6 +19,8 @@ from afbs.algorithms.afbs import AFBS
 from afbs.algorithms.fedbuff import FedBuff
 from afbs.config import TABLES, Config, Evaluation, Record, RunSettings, load
 from afbs.data._memory import Arrays
+from afbs.executors.inline import Inline
+from afbs.executors.processes import Processes
 from afbs.interfaces import Latency
 from afbs.latency.uniform import Uniform
 from afbs.types import Training, UserError
@@ -154,8 +157,18 @@ def test_the_learning_rate_falls_by_versions_by_virtual_time_or_never() -> None:
 
 
 def test_workers_default_to_the_cores_there_are() -> None:
-    assert RunSettings(workers=3).worker_count == 3
-    assert RunSettings().worker_count >= 1
+    assert load({"executor": {"workers": 3}}).executor == Processes(workers=3)
+    assert Processes(workers=3).number == 3
+    assert load({}).executor == Processes()
+    assert Processes().number == len(os.sched_getaffinity(0))
+    assert load({"executor": {"workers": 3}}, {"executor": "inline"}).executor.number == 1
+
+
+def test_an_executor_may_be_named_by_its_table_or_by_itself() -> None:
+    for given in ({"executor": "inline"}, {"executor.name": "inline"}, {"executor": Inline()}):
+        assert load({}, given).executor == Inline()
+    with pytest.raises(UserError, match=r"There is no setting `run\.workers`"):
+        load({"run": {"workers": 3}})
 
 
 def test_the_page_names_every_setting_with_its_default() -> None:

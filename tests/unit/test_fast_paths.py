@@ -13,7 +13,7 @@ from afbs.clients.workload import Workload
 from afbs.core.local import Proximal
 from afbs.interfaces import LocalRule, Plain
 from afbs.models.lenet5 import LeNet5
-from afbs.types import Dataset, Job, ModelChoice, Training, Vector
+from afbs.types import Dataset, ModelChoice, Order, Training, Vector
 
 
 class TextbookLeNet5(nn.Module):
@@ -66,7 +66,7 @@ def one_step(dataset: Dataset, model: ModelChoice, rule: LocalRule) -> Vector:
     trainer = Trainer(Workload(dataset, [np.arange(64)], model, training, rule, "delta", seed=1))
     base = 0.05 * trainer.initial()
     out = np.empty_like(base)
-    trainer.train(0, Job(client=0, occurrence=0, lr=0.1), base, out)
+    trainer.train(0, Order(client=0, version=0, occurrence=0, sequence=0, time=0.0, rate=0.1), base, out)
     return out
 
 

@@ -19,8 +19,8 @@ from afbs.latency.trace import Trace, TraceAvailability
 from afbs.latency.uniform import Uniform
 from afbs.latency.windows import Windows
 from afbs.seeds import Key
-from afbs.transports.simulated import Simulated
-from afbs.types import ClientInfo, Order, UserError
+from afbs.transports.simulated import VirtualTime
+from afbs.types import ClientInfo, Instant, Order, UserError
 
 ROOT = Key.root(0, "test")
 CLIENT = ClientInfo(3, 50)
@@ -237,30 +237,59 @@ class OneHour(Latency):
         return 3600.0
 
 
-def transport(availability: Availability) -> Simulated:
-    return Simulated([CLIENT], OneHour(), availability, seed=0)
+def connection(availability: Availability) -> VirtualTime:
+    return VirtualTime([CLIENT], OneHour(), availability, seed=0)
 
 
 def test_the_transport_brings_a_vanished_client_back_when_it_has_been_away() -> None:
-    simulated = transport(Dropouts(probability=1.0, away=600.0))
+    simulated = connection(Dropouts(probability=1.0, away=600.0))
     simulated.send(Order(3, 0, 0, 0, 0.0))
-    lost = simulated.receive()
+    lost = simulated.receive(math.inf)
     assert lost is not None
     assert [order.client for order in lost.failed] == [3]
     assert not simulated.reachable(3)
-    back = simulated.receive()
+    simulated.watch(3)
+    back = simulated.receive(math.inf)
     assert back is not None
     assert list(back.returned) == [3]
     assert back.time > lost.time
     assert simulated.reachable(3)
 
 
-def test_the_transport_does_not_wait_for_a_client_that_is_gone_for_good() -> None:
-    simulated = transport(Dropouts(probability=1.0, away=math.inf))
+def test_whom_nobody_watches_comes_back_unannounced() -> None:
+    simulated = connection(Dropouts(probability=1.0, away=600.0))
     simulated.send(Order(3, 0, 0, 0, 0.0))
-    assert simulated.receive() is not None
+    lost = simulated.receive(math.inf)
+    assert lost is not None
     assert not simulated.reachable(3)
-    assert simulated.receive() is None
+    assert simulated.receive(math.inf) is None
+
+
+def test_nothing_later_than_asked_for_is_told() -> None:
+    simulated = connection(Dropouts(probability=0.0))
+    simulated.send(Order(3, 0, 0, 0, 0.0))
+    assert simulated.receive(3599.0) == Instant(3599.0)
+    arrived = simulated.receive(3600.0)
+    assert arrived is not None
+    assert (arrived.time, [order.client for order in arrived.delivered]) == (3600.0, [3])
+
+
+def test_the_transport_does_not_wait_for_a_client_that_is_gone_for_good() -> None:
+    simulated = connection(Dropouts(probability=1.0, away=math.inf))
+    simulated.send(Order(3, 0, 0, 0, 0.0))
+    assert simulated.receive(math.inf) is not None
+    assert not simulated.reachable(3)
+    simulated.watch(3)
+    assert simulated.receive(math.inf) is None
+
+
+def test_a_connection_that_takes_over_goes_on_as_the_one_before_would_have() -> None:
+    first, second = (connection(Dropouts(probability=1.0, away=600.0)) for _ in range(2))
+    order = Order(3, 0, 0, 0, 0.0)
+    first.send(order)
+    second.take_over(10.0, [order], [])
+    lost = first.receive(math.inf)
+    assert second.receive(math.inf) == lost
 
 
 @pytest.mark.parametrize(

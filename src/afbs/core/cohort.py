@@ -30,7 +30,7 @@ class Cohort(NamedTuple):
     """
 
     awaited: int = 0
-    version: int = 0
+    version: int = -1
     since: float = 0.0
     answers: Buffer = Buffer()
     short: bool = False

@@ -54,13 +54,14 @@ class InlineSession(LocalSession):
 
     def __init__(self, workload: Workload):
         self._trainer = Trainer(workload)
-        size = len(self._trainer.initial())
+        self._initial = self._trainer.initial()
+        size = len(self._initial)
         self.store = Rows(size)
         self.states = States(self.store, size) if workload.rule.stateful else None
         self._tasks: deque[Task] = deque()
 
     def initial(self) -> Vector:
-        return self._trainer.initial()
+        return self._initial.copy()
 
     def submit(self, task: Task) -> None:
         if isinstance(task, Fetch):
