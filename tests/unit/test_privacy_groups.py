@@ -10,9 +10,10 @@ import pytest
 from sklearn.metrics import adjusted_rand_score
 
 from afbs import registry
-from afbs.privacy._halves import RefusedError, TwoHalves, converse, examples_of
-from afbs.privacy._keys import simulated
 from afbs.privacy.dp import DifferentiallyPrivate
+from afbs.privacy.halves import TwoHalves, converse, examples_of
+from afbs.privacy.keys import simulated
+from afbs.privacy.messages import RefusedError
 from afbs.privacy.none import NoLabels
 from afbs.privacy.plain_for_research import PlainForResearch
 from afbs.privacy.projection import Projection

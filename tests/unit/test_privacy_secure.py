@@ -10,11 +10,12 @@ import pytest
 from scipy.stats import kstest
 
 from afbs.core.sketch import proportions
-from afbs.privacy._halves import RefusedError, converse, examples_of
-from afbs.privacy._keys import simulated
 from afbs.privacy._masking import ring
 from afbs.privacy._secure_client import contribution
 from afbs.privacy._secure_messages import ATTEMPTS, OPEN, SUM, VOUCH
+from afbs.privacy.halves import converse, examples_of
+from afbs.privacy.keys import simulated
+from afbs.privacy.messages import RefusedError
 from afbs.privacy.secure import Secure
 from afbs.seeds import Key
 from afbs.types import Grouping, UserError
@@ -263,10 +264,10 @@ def test_a_client_chooses_once(counts: dict[int, np.ndarray]) -> None:
 
 def test_a_client_answers_for_no_more_sums_than_agreed(asked: Any) -> None:
     client, question, _, _ = asked
-    for step in range(EXACT.steps + ATTEMPTS):
-        client.answer({**question, "step": np.array(1000 + step)})
+    for crowd in range(EXACT.steps + ATTEMPTS):
+        client.answer({**question, "clients": np.array(1000 + crowd)})
     with pytest.raises(RefusedError, match="more sums"):
-        client.answer({**question, "step": np.array(2000)})
+        client.answer({**question, "clients": np.array(2000)})
 
 
 def test_a_second_session_is_refused_unless_planned(counts: dict[int, np.ndarray]) -> None:

@@ -16,7 +16,7 @@ import numpy as np
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
 from numpy.typing import NDArray
 
-from afbs.privacy._keys import derive, words
+from afbs.privacy.keys import derive, words
 from afbs.types import ClientId
 
 Words = NDArray[np.uint64]

@@ -9,9 +9,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from afbs.privacy._halves import Answer, Message, RefusedError
 from afbs.privacy._masking import Words, decode, ring, unmask
-from afbs.privacy._secure_messages import CHOOSE, JOIN, OPEN, SUM, VOUCH, array_in, as_bytes, ask, digest_of
+from afbs.privacy._secure_messages import CHOOSE, JOIN, OPEN, SUM, VOUCH, array_in, as_bytes, as_rows, ask, digest_of
+from afbs.privacy.halves import Answer
+from afbs.privacy.messages import Message, RefusedError
 from afbs.types import ClientId, UserError
 
 Array = NDArray[np.float64]
@@ -82,7 +83,7 @@ def opened_sum(
         client: ask(SUM, crowd.session)
         | common
         | {
-            "neighbours": np.array(crowd.neighbours[client]),
+            "neighbours": np.array(crowd.neighbours[client], np.int64),
             "publics": np.array([crowd.publics[other] for other in crowd.neighbours[client]]),
         }
         for client in crowd.alive
@@ -122,7 +123,7 @@ def opened_sum(
     answers = yield {
         client: ask(OPEN, crowd.session)
         | digest
-        | {"by": np.array(list(proofs), np.int64), "vouched": np.array(list(proofs.values()))}
+        | {"by": np.array(list(proofs), np.int64), "vouched": as_rows([proof.tobytes() for proof in proofs.values()])}
         for client, proofs in vouched.items()
     }
     own = {client: array_in(answers.get(client), "own", np.uint8, (32,)) for client in masked}

@@ -24,22 +24,18 @@ from dataclasses import dataclass
 from typing import Annotated, Any, TypeAlias, final
 
 import numpy as np
-from annotated_types import Ge
+from annotated_types import Ge, Le
 from numpy.typing import NDArray
 
 from afbs.core.calibration import gaussian_epsilon
 from afbs.core.clustering import Partitioned, ordered_ids, renamed
-from afbs.privacy._halves import (
-    Answer,
-    Message,
-    Talk,
-    TwoHalves,
-    check_answers,
-)
-from afbs.privacy._keys import Secrets
 from afbs.privacy._secure_client import SecureClient, Terms
 from afbs.privacy._secure_messages import ATTEMPTS
 from afbs.privacy._secure_server import Crowd, choices, gather, opened_sum
+from afbs.privacy.exposure import Exposure
+from afbs.privacy.halves import Answer, Talk, TwoHalves, check_answers
+from afbs.privacy.keys import Secrets
+from afbs.privacy.messages import Message
 from afbs.seeds import Key
 from afbs.types import ClientId, Grouping, UserError
 
@@ -56,14 +52,17 @@ class Secure(TwoHalves):
     """Clients send masked vectors of which the server reads only sums; it learns centroids and one id a client."""
 
     number: Annotated[int, Ge(1)] = 1
-    starts: Annotated[int, Ge(1)] = 8
-    steps: Annotated[int, Ge(1)] = 8
-    noise: Annotated[float, Ge(0)] = 1.0
-    neighbours: Annotated[int, Ge(2)] = 20
-    releases: Annotated[int, Ge(1)] = 1
+    starts: Annotated[int, Ge(1), Le(1000)] = 8
+    steps: Annotated[int, Ge(1), Le(1000)] = 8
+    noise: Annotated[float, Ge(0), Le(1e6)] = 1.0
+    neighbours: Annotated[int, Ge(2), Le(1000)] = 20
+    releases: Annotated[int, Ge(1), Le(10_000)] = 1
 
-    def client(self, client: ClientId, counts: NDArray[Any], secrets: Secrets) -> SecureClient:
-        return SecureClient(Terms(self.steps, self.noise, self.neighbours, self.releases), client, counts, secrets)
+    def client(
+        self, client: ClientId, counts: NDArray[Any], secrets: Secrets, remembered: Message | None = None
+    ) -> SecureClient:
+        terms = Terms(self.number, self.starts, self.steps, self.noise, self.neighbours, self.releases)
+        return SecureClient(terms, client, counts, secrets, remembered)
 
     def found(
         self,
@@ -151,6 +150,11 @@ class Secure(TwoHalves):
             "neighbours": self.neighbours,
             "protects": "each client's labels, but for its cluster id, against a server that follows the protocol",
         }
+
+    def exposure(self, table: NDArray[np.int64], key: Key) -> Exposure:
+        from afbs.privacy._attack_secure import exposure
+
+        return exposure(self, table, key)
 
 
 def _moved(clients: Array, sums: Array, fallback: Array, least: float) -> Array:
