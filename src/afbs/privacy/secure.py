@@ -43,6 +43,9 @@ Array = NDArray[np.float64]
 SPREAD = 0.2
 """How far from the mean of all clients a start puts its centroids, on the way to a random distribution."""
 
+NIL = 1e-6
+"""Noise below this promises nothing that is worth a number."""
+
 Sum: TypeAlias = Generator[Mapping[ClientId, Message], Mapping[ClientId, Answer], Array]
 
 
@@ -111,13 +114,13 @@ class Secure(TwoHalves):
         return self.steps * self.starts + 1
 
     def epsilon(self, delta: float = 1e-5) -> float | None:
-        """What all the noisy sums, of all planned releases, promise a whole client; None, for nothing, without noise.
+        """What all the noisy sums, of all planned releases, promise a whole client; None, for nothing, if noise is nil.
 
         A client that is replaced moves one of two clusters' numbers (2) and proportions (2), and a distance (2² = 4),
         in squares.
         """
         moved = (self.releases * (4 * self.sums + 4 * self.starts)) ** 0.5
-        return round(gaussian_epsilon(self.noise / moved, delta), 1) if self.noise else None
+        return round(gaussian_epsilon(self.noise / moved, delta), 1) if self.noise > NIL else None
 
     def _sum(self, crowd: Crowd, step: int, centroids: Array, rng: np.random.Generator) -> Sum:
         """The opened sums, for every start and cluster: clients, proportions, and in the last step the inertia."""
