@@ -36,6 +36,15 @@ def agree(private: X25519PrivateKey, public: bytes) -> bytes:
     return private.exchange(X25519PublicKey.from_public_bytes(public))
 
 
+def is_key(public: bytes) -> bool:
+    """Whether others can agree on a secret with the holder of this key: a few points make every secret zero."""
+    try:
+        agree(X25519PrivateKey.from_private_bytes(bytes(32)), public)
+    except ValueError:
+        return False
+    return True
+
+
 def ring(clients: Sequence[ClientId], neighbours: int, rng: np.random.Generator) -> dict[ClientId, list[ClientId]]:
     """Each client's neighbours: the nearest ones on a ring in random order, half of them on either side."""
     order = [clients[place] for place in rng.permutation(len(clients))]

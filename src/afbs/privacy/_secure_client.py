@@ -17,7 +17,7 @@ from afbs.privacy._secure_memory import Memory, Promise, restored
 from afbs.privacy._secure_messages import ATTEMPTS, CHOOSE, JOIN, OPEN, SUM, VOUCH, as_bytes, as_rows, digest_of
 from afbs.privacy.halves import checked_counts
 from afbs.privacy.keys import Secrets, derive, normals
-from afbs.privacy.messages import Message, RefusedError, exact, numbers, whole
+from afbs.privacy.messages import Message, RefusedError, Shape, exact, numbers, whole
 from afbs.types import ClientId
 
 Array = NDArray[np.float64]
@@ -93,7 +93,7 @@ class SecureClient:
         return derive(self._secrets.own + np.asarray(self._counts, "<i8").tobytes(), f"secure/{session}")
 
     def _masked(self, question: Message, session: int, row: Array) -> Message:
-        centroids = numbers(question, "centroids", (None, None, None))
+        centroids = _proportions(question, (None, None, None))
         starts, number, classes = centroids.shape
         if classes != len(row):
             raise RefusedError(f"has counts of {len(row)} labels where there are {classes}")
@@ -179,7 +179,7 @@ class SecureClient:
 
     def _choose(self, question: Message, session: int, row: Array) -> Message:
         """Once a session: every further choice between other centroids would tell more."""
-        centroids = numbers(question, "centroids", (None, None))
+        centroids = _proportions(question, (None, None))
         if centroids.shape[1] != len(row):
             raise RefusedError(f"has counts of {len(row)} labels where there are {centroids.shape[1]}")
         if not 1 <= len(centroids) <= self._terms.number:
@@ -195,6 +195,13 @@ class SecureClient:
         if promise is None or promise.session != session:
             raise RefusedError("was asked to open a sum it has no part in")
         return digest, promise
+
+
+def _proportions(question: Message, shape: Shape) -> Array:
+    centroids = numbers(question, "centroids", shape)
+    if centroids.size and np.abs(centroids).max() > 1 + 1e-9:
+        raise RefusedError("was sent centroids that are no label proportions")
+    return centroids
 
 
 def contribution(row: Array, centroids: Array, judged: bool) -> Array:

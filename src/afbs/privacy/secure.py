@@ -94,8 +94,7 @@ class Secure(TwoHalves):
         best = centroids[int(np.argmin(inertia))]
         if before is not None and before.centroids is not None:
             best = renamed(Partitioned(np.arange(len(best)), best), before.centroids).centroids
-        chosen = yield from choices(crowd.alive, session, best)
-        cluster_of = crowd.heard(chosen)
+        cluster_of = yield from choices(crowd, best)
         if before is None:
             best, cluster_of = _by_size(best, cluster_of)
         return self.grouping(cluster_of, crowd.refused, best, classes, session + 1)
@@ -103,9 +102,8 @@ class Secure(TwoHalves):
     def admit(self, grouping: Grouping, examples: Mapping[ClientId, int], classes: int) -> Talk:
         """They are sent the centroids and say which is nearest."""
         assert grouping.centroids is not None
-        chosen = yield from choices(list(examples), 0, grouping.centroids)
         crowd = Crowd(0, list(examples))
-        cluster_of = crowd.heard(chosen)
+        cluster_of = yield from choices(crowd, grouping.centroids)
         return self.enlarged(grouping, cluster_of, crowd.refused, classes)
 
     @property
