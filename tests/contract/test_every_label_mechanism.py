@@ -113,8 +113,9 @@ def test_settings_that_can_be_changed_later_are_noticed() -> None:
     fails(Loose(), "frozen dataclass")
 
 
-def test_one_cluster_would_be_no_test() -> None:
-    fails(Secure(), "With one cluster nobody is asked anything")
+@pytest.mark.parametrize("number", [1, 2])
+def test_another_number_of_clusters_would_be_no_test(number: int) -> None:
+    fails(Secure(number=number), f"`number` 3 or 0, not {number}")
 
 
 @dataclass(frozen=True)

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from afbs.audit.subjects import Labels
     from afbs.audit.verdicts import Audit
 
+MOST_LABELS = 100_000_000
+
 
 def add(app: typer.Typer) -> None:
     app.command("audit")(audit)
@@ -59,8 +61,10 @@ def _labels(text: str) -> Labels:
     classes, times, samples = text.partition("x")
     if not times:
         raise UserError(f"`--labels` wants CLASSESxSAMPLES, as in 10x5000, got {text!r}.")
-    number = _whole("--labels", classes)
-    return np.repeat(np.arange(number), _whole("--labels", samples)), number
+    number, each = _whole("--labels", classes), _whole("--labels", samples)
+    if number * each > MOST_LABELS:
+        raise UserError(f"`--labels` wants at most {MOST_LABELS:,} labels in all, got {text!r}.")
+    return np.repeat(np.arange(number), each), number
 
 
 def _whole(option: str, text: str) -> int:

@@ -41,7 +41,7 @@ ABSURD = (math.nan, math.inf, -math.inf, 1e300, -1e300, 1e-300, 10**30, -(10**30
 def check_label_mechanism(mechanism: LabelMechanism) -> None:
     """Hold a mechanism to what the others keep to; `AssertionError` says what it does not.
 
-    Give it one that finds several clusters (`number=3`, say): with one cluster nobody is asked anything.
+    Its clients are of three kinds: give it one that finds three clusters, or as many as it thinks fit (`number=0`).
     """
     counts = population()
     _check_settings(mechanism, counts)
@@ -49,7 +49,8 @@ def check_label_mechanism(mechanism: LabelMechanism) -> None:
     _check_grouping(found, counts)
     _check_repeatable(mechanism, counts, found)
     if isinstance(mechanism, TwoHalves):
-        assert mechanism.number != 1, "With one cluster nobody is asked anything: give the battery one that finds more."
+        kinds = "The battery's clients are of three kinds: give it a mechanism with `number` 3 or 0"
+        assert mechanism.number in (0, 3), f"{kinds}, not {mechanism.number}."
         _check_lies(mechanism, counts, found)
         check_halves(mechanism, counts, KEY, found)
     if isinstance(mechanism, Exposing):
