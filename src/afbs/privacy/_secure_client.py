@@ -58,6 +58,9 @@ class SecureClient:
         self._secrets = secrets
         self._memory = Memory() if remembered is None else restored(remembered)
         # What follows from the secrets and the memory, kept because it takes time to compute.
+        self._owns: dict[int, bytes] = {}
+        """What all of a session's noise and keys come from. Bound to the counts as well as to the secret: were they to
+        change, the same mask must not be laid over two vectors."""
         self._keys: dict[int, X25519PrivateKey] = {}
         self._agreed: dict[tuple[int, bytes], bytes] = {}
         self._pairs: tuple[bytes, dict[ClientId, Pair]] = b"", {}
@@ -67,12 +70,15 @@ class SecureClient:
         if session >= self._terms.releases:
             raise RefusedError(f"{self._terms.releases} session(s) were planned; this would be one more")
         row = self._row
-        labels = derive(self._own(session), "secure/labels")
-        if self._memory.labels.setdefault(session, labels) != labels:
-            raise RefusedError("its labels changed since the session began")
+        if session not in self._owns:
+            own = derive(self._secrets.own + np.asarray(self._counts, "<i8").tobytes(), f"secure/{session}")
+            labels = derive(own, "secure/labels")
+            if self._memory.labels.setdefault(session, labels) != labels:
+                raise RefusedError("its labels changed since the session began")
+            self._owns[session] = own
         asked = whole(question, "ask", CHOOSE)
         if asked == JOIN:
-            return {"public": as_bytes(key_pair(self._own(session), "secure/key")[1])}
+            return {"public": as_bytes(key_pair(self._owns[session], "secure/key")[1])}
         if asked == SUM:
             return self._masked(question, session, row)
         if asked == VOUCH:
@@ -87,10 +93,6 @@ class SecureClient:
     @cached_property
     def _row(self) -> Array:
         return proportions(checked_counts(self._counts))
-
-    def _own(self, session: int) -> bytes:
-        """Bound to the counts as well: were they to change, the same mask must not be laid over two vectors."""
-        return derive(self._secrets.own + np.asarray(self._counts, "<i8").tobytes(), f"secure/{session}")
 
     def _masked(self, question: Message, session: int, row: Array) -> Message:
         centroids = _proportions(question, (None, None, None))
@@ -107,7 +109,7 @@ class SecureClient:
         promises = self._memory.promises
         if digest not in promises and len(promises) > self._terms.releases * (self._terms.steps + ATTEMPTS):
             raise RefusedError("was asked for more sums than agreed")
-        own = self._own(session)
+        own = self._owns[session]
         values = contribution(row, centroids, judged=step == self._terms.steps)
         values += self._terms.noise / crowd**0.5 * normals(derive(own + digest, "secure/noise"), len(values))
         promise = promises.get(digest, Promise(session, beside))
@@ -139,7 +141,7 @@ class SecureClient:
         if agreed is None:
             private = self._keys.get(session)
             if private is None:
-                private = self._keys[session] = key_pair(self._own(session), "secure/key")[0]
+                private = self._keys[session] = key_pair(self._owns[session], "secure/key")[0]
             try:
                 agreed = self._agreed[session, public] = agree(private, public)
             except ValueError:
@@ -175,7 +177,7 @@ class SecureClient:
         }
         if promise.alive is None or 2 * len(proven & promise.alive) <= len(promise.neighbours):
             raise RefusedError("too few of its neighbours vouch for it")
-        return {"own": as_bytes(derive(self._own(session) + digest, "secure/own"))}
+        return {"own": as_bytes(derive(self._owns[session] + digest, "secure/own"))}
 
     def _choose(self, question: Message, session: int, row: Array) -> Message:
         """Once a session: every further choice between other centroids would tell more."""

@@ -45,8 +45,10 @@ def exact(message: Message, name: str, kind: Any, shape: Shape) -> NDArray[Any]:
 
 def whole(message: Message, name: str, most: int = FARTHEST) -> int:
     """One whole number from 0 to `most`."""
-    number = numbers(message, name, ())
-    if number != np.floor(number) or not 0 <= number <= most:
+    array = _array(message, name)
+    _check_shape(name, array, ())
+    number = array.item()
+    if not 0 <= number <= most or number != int(number):
         raise RefusedError(f"the {name} is not a whole number from 0 to {most}")
     return int(number)
 
@@ -75,13 +77,16 @@ def _array(message: Message, name: str) -> NDArray[Any]:
     value = message.get(name)
     if value is None:
         raise RefusedError(f"the {name} is missing")
-    if not isinstance(value, np.ndarray | np.number | int | float) or np.asarray(value).dtype.kind not in "iuf":
-        raise RefusedError(f"the {name} is not made of numbers")
-    return np.asarray(value)
+    if isinstance(value, np.ndarray | np.number | int | float):
+        array = np.asarray(value)
+        if array.dtype.kind in "iuf":
+            return array
+    raise RefusedError(f"the {name} is not made of numbers")
 
 
 def _check_shape(name: str, array: NDArray[Any], shape: Shape) -> None:
-    fits = len(shape) == array.ndim and all(want in (None, has) for want, has in zip(shape, array.shape, strict=True))
-    if not fits:
+    if array.shape == shape:
+        return
+    if len(shape) != array.ndim or any(want not in (None, has) for want, has in zip(shape, array.shape, strict=True)):
         wanted = " × ".join("any" if length is None else str(length) for length in shape) or "a single number"
         raise RefusedError(f"the {name} has the shape {array.shape}, not {wanted}")
