@@ -122,7 +122,7 @@ def load(source: Config | Mapping[str, Any] | str | Path, overrides: Mapping[str
     """A checked configuration from a file, a mapping of tables, or another configuration.
 
     Overrides are tables (`{"algorithm": {"buffer_size": 20}}`), single settings (`{"algorithm.buffer_size": 20}`) or
-    a user's own objects (`{"algorithm": MyAlgorithm()}`). A new `name` keeps the settings that the new part also has;
+    a user's own objects (`{"algorithm": MyAlgorithm()}`). A new `name` keeps the settings that the new part takes too;
     a new model starts with none.
     """
     tables = _tables(source)
@@ -143,6 +143,17 @@ def load(source: Config | Mapping[str, Any] | str | Path, overrides: Mapping[str
     built["model"], written["model"] = _model(tables.get("model", {}))
     name = tables.get("name") or "-".join(written[part]["name"].rpartition(":")[2] for part in ("algorithm", "data"))
     return Config(name=name, tables={"name": name, **written}, **built)
+
+
+def accepts(part: Any, setting: str, value: Any) -> bool:
+    """Whether a part, as a class, has this setting and would take this value for it."""
+    if setting not in _fields(part):
+        return False
+    try:
+        registry.checked(setting, _types(part).get(setting, Any), value, endless=True)
+    except UserError:
+        return False
+    return True
 
 
 def _tables(source: Config | Mapping[str, Any] | str | Path) -> dict[str, Any]:
@@ -180,7 +191,7 @@ def _override(tables: dict[str, Any], path: str, value: Any) -> None:
         before = _as_table(before)
     if "name" in value and value["name"] != before.get("name"):
         part = registry.find(table, value["name"]) if table in _PARTS and isinstance(value["name"], str) else None
-        before = {setting: chosen for setting, chosen in before.items() if setting in _fields(part)}
+        before = {setting: chosen for setting, chosen in before.items() if accepts(part, setting, chosen)}
     tables[table] = {**before, **value}
 
 

@@ -380,7 +380,11 @@ class Partition(ABC):
 
 
 class LabelMechanism(ABC):
-    """How the server learns which clients have alike labels, and what it learns besides."""
+    """How the server learns which clients have alike labels, and what it learns besides.
+
+    One that asks clients something is an `afbs.privacy.halves.TwoHalves`. One that has a method `exposure`
+    (`afbs.privacy.exposure`) is attacked by `afbs audit`.
+    """
 
     @abstractmethod
     def group(self, counts: Mapping[ClientId, NDArray[np.int64]], key: Key, most: int = 10) -> Grouping:

@@ -11,13 +11,13 @@ from typing import Any
 import numpy as np
 import pytest
 
+from afbs.audit.files import as_csv, as_json, as_markdown, write
+from afbs.audit.verdicts import Audit, audit
+from afbs.audit.words import sentences
 from afbs.core import attacks
 from afbs.core.sketch import proportions
-from afbs.privacy._audit import Audit, audit
-from afbs.privacy._audit_files import as_csv, as_json, as_markdown, write
-from afbs.privacy._audit_words import sentences
-from afbs.privacy._keys import Secrets
 from afbs.privacy.dp import DifferentiallyPrivate
+from afbs.privacy.keys import Secrets
 from afbs.privacy.none import NoLabels
 from afbs.privacy.plain_for_research import PlainForResearch
 from afbs.privacy.projection import Projection
@@ -95,7 +95,8 @@ def test_without_noise_differences_of_sums_give_clients_away() -> None:
 
 def test_plain_gives_all_and_none_gives_nothing(found: Audit) -> None:
     assert (verdict(found, "plain_for_research").worst.top, verdict(found, "plain_for_research").worst.exact) == (1, 1)
-    assert verdict(found, "none").findings == []
+    assert [finding.attack for finding in verdict(found, "none").findings] == ["nothing is sent"]
+    assert verdict(found, "none").worst.top is None
     assert verdict(found, "none").agreement == 0.0
 
 

@@ -51,6 +51,32 @@ from tiny import TINY, command, lines, run, settings, toml
         ({"name": 3}, "`name` must be text, got 3."),
         ({"partition.clusters": 21}, "`partition.clusters` must be at most `partition.clients` (20), got 21."),
         ({"clusters.number": 21}, "`clusters.number` must not be above the number of clients (20), got 21."),
+        ({"clusters.number": 10**30}, "`clusters.number` must not be above the number of clients (20), got 1000"),
+        ({"clusters.number": -1}, "`clusters.number` must be greater than or equal to 0, got -1."),
+        ({"clusters.width": 10**9}, "`clusters.width` must be less than or equal to 4096, got 1000000000."),
+        ({"clusters.noise": float("inf")}, "`clusters.noise` must be a finite number, got inf."),
+        ({"clusters.noise": 1e300}, "`clusters.noise` must be less than or equal to 100, got 1e+300."),
+        (
+            {"clusters": {"name": "dp", "epsilon": 1e300}},
+            "`clusters.epsilon` must be less than or equal to 1000, got 1e+300.",
+        ),
+        (
+            {"clusters": {"name": "dp", "epsilon": 1e-300}},
+            "`clusters.epsilon` must be greater than or equal to 0.0001, got",
+        ),
+        (
+            {"clusters": {"name": "dp", "releases": 10**9}},
+            "`clusters.releases` must be less than or equal to 10000, got",
+        ),
+        (
+            {"clusters": {"name": "secure", "starts": 10**9}},
+            "`clusters.starts` must be less than or equal to 1000, got",
+        ),
+        (
+            {"clusters": {"name": "secure", "noise": 1e300}},
+            "`clusters.noise` must be less than or equal to 1000000, got",
+        ),
+        ({"clusters": {"name": "none", "number": 3}}, "`clusters.number` must be 1, got 3."),
         ({"run.in_flight": 21}, "`run.in_flight` must be at most the number of clients (20), got 21."),
         ({"algorithm.buffer_size": 9}, "a step waits for 9 updates, but only `run.in_flight` = 8 jobs are under way"),
         ({"model": {"name": "lenet5"}}, "needs images of at least 12 × 12 pixels"),

@@ -13,7 +13,7 @@ import pytest
 from afbs import experiment
 from afbs.config import load
 from afbs.population import populate
-from afbs.privacy._keys import derive, simulated
+from afbs.privacy.keys import derive, simulated
 from afbs.seeds import Key
 
 SECRET = "a secret that no file may hold, 2026"

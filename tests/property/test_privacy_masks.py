@@ -6,8 +6,8 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from afbs.privacy._keys import derive
 from afbs.privacy._masking import agree, decode, encode, key_pair, mask, ring, unmask
+from afbs.privacy.keys import derive
 
 
 @given(st.integers(3, 12), st.integers(2, 12), st.integers(0, 2**32 - 1), st.data())

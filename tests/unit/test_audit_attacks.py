@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from afbs.audit.side_channel import from_bias, toy_bias_changes
 from afbs.core import attacks
 from afbs.core.clustering import kmeans
 from afbs.core.informed import informed, mixture, whole
@@ -80,13 +81,13 @@ def test_the_advantage_is_one_where_the_draws_are_apart_and_none_where_they_are_
 def test_one_step_of_the_last_bias_is_the_distribution_less_the_models_guess() -> None:
     shares = np.array([[0.7, 0.2, 0.1]])
     change = 0.01 * 5 * (shares - 1 / 3)
-    assert np.allclose(attacks.from_bias(change, np.array([5.0]), 0.01), shares)
+    assert np.allclose(from_bias(change, np.array([5.0]), 0.01), shares)
 
 
 def test_the_toys_bias_moves_by_the_gradient_it_should() -> None:
     """One step on one client: the change of the bias is lr · (proportions − mean softmax), and the latter sums to 1."""
     counts = np.array([[30, 10, 0], [0, 0, 25]])
-    changes = attacks.toy_bias_changes(counts, np.random.default_rng(0), lr=0.1, epochs=1, batch=1000)
+    changes = toy_bias_changes(counts, np.random.default_rng(0), lr=0.1, epochs=1, batch=1000)
     guesses = proportions(counts) - changes / 0.1
     assert np.allclose(guesses.sum(axis=1), 1.0)
     assert (guesses > 0).all()
@@ -95,8 +96,8 @@ def test_the_toys_bias_moves_by_the_gradient_it_should() -> None:
 def test_a_plain_update_gives_the_main_label_away() -> None:
     counts, _ = clustered(5, clients=60, each=500)
     table = np.array(list(counts.values()))
-    changes = attacks.toy_bias_changes(table, np.random.default_rng(0), lr=0.01, epochs=5, batch=64)
-    estimates = attacks.from_bias(changes, 5.0 * -(-table.sum(axis=1) // 64), 0.01)
+    changes = toy_bias_changes(table, np.random.default_rng(0), lr=0.01, epochs=5, batch=64)
+    estimates = from_bias(changes, 5.0 * -(-table.sum(axis=1) // 64), 0.01)
     assert attacks.top_label_found(estimates, table).mean() > 0.85
     assert attacks.total_variation(estimates, proportions(table)).mean() < 0.15
 

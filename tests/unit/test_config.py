@@ -198,3 +198,23 @@ def test_the_page_names_every_setting_with_its_default() -> None:
 
 def _as_toml(value: object) -> str:
     return str(value).lower() if isinstance(value, bool) else f'"{value}"' if isinstance(value, str) else str(value)
+
+
+@pytest.mark.parametrize(
+    ("number", "name", "kept"),
+    [(3, "none", 1), (1, "none", 1), (0, "secure", 1), (3, "secure", 3), (0, "dp", 0), (3, "plain_for_research", 3)],
+)
+def test_a_new_name_keeps_a_setting_that_the_new_part_takes_and_defaults_the_rest(
+    number: int, name: str, kept: int
+) -> None:
+    before = {"clusters": {"name": "projection", "number": number, "width": 4, "secret_env": "SOMEWHERE"}}
+    for overrides in ({"clusters.name": name}, {"clusters": name}, {"clusters": {"name": name}}):
+        after = load(before, overrides).tables["clusters"]
+        assert (after["name"], after["number"]) == (name, kept)
+        assert "width" not in after
+    assert load(load(before), {"clusters": name}).tables["clusters"]["number"] == kept
+
+
+def test_what_is_said_of_the_new_part_itself_is_not_dropped() -> None:
+    with pytest.raises(UserError, match=r"`clusters\.number` must be 1, got 3"):
+        load({"clusters": {"number": 2}}, {"clusters.name": "none", "clusters.number": 3})

@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 from afbs.core.calibration import gaussian_delta, gaussian_epsilon, largest_advantage, noise_multiplier
-from afbs.privacy._halves import RefusedError
-from afbs.privacy._keys import Secrets
 from afbs.privacy.dp import Budget, DifferentiallyPrivate
+from afbs.privacy.keys import Secrets
+from afbs.privacy.messages import RefusedError
 
 PUBLISHED = [(0.5, 7.032), (1.0, 3.731), (2.0, 1.994), (4.0, 1.081), (8.0, 0.600)]
 

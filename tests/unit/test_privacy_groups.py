@@ -10,9 +10,10 @@ import pytest
 from sklearn.metrics import adjusted_rand_score
 
 from afbs import registry
-from afbs.privacy._halves import RefusedError, TwoHalves, converse, examples_of
-from afbs.privacy._keys import simulated
 from afbs.privacy.dp import DifferentiallyPrivate
+from afbs.privacy.halves import TwoHalves, converse, examples_of
+from afbs.privacy.keys import simulated
+from afbs.privacy.messages import RefusedError, packed, unpacked
 from afbs.privacy.none import NoLabels
 from afbs.privacy.plain_for_research import PlainForResearch
 from afbs.privacy.projection import Projection
@@ -52,6 +53,12 @@ def test_the_names_warn_whoever_picks_a_weak_one() -> None:
     assert registry.names("clusters") == ["dp", "none", "plain_for_research", "projection", "secure"]
     for name in registry.names("clusters"):
         assert "encrypt" not in registry.summary(registry.find("clusters", name)).lower()
+
+
+@pytest.mark.parametrize("module", ["halves", "messages", "keys", "exposure"])
+def test_what_mechanisms_share_is_not_taken_for_one(module: str) -> None:
+    with pytest.raises(UserError, match=f"no clusters called '{module}'; there are: dp, none, plain_for_research"):
+        registry.find("clusters", module)
 
 
 @pytest.mark.parametrize("mechanism", ASKING, ids=NAMES)
@@ -219,3 +226,45 @@ def test_what_an_honest_client_sends_is_never_refused() -> None:
             sketch = mechanism.sketch(counts, simulated(KEY, trial), 0)
             point = mechanism._point({"sketch": sketch}, int(counts.sum()), 10)
             assert point.shape == ((5,) if isinstance(mechanism, Projection) else (10,))
+
+
+def restored(half: Any, mechanism: Any, counts: np.ndarray) -> Any:
+    return mechanism.client(0, counts, simulated(KEY, 0), unpacked(packed(half.remembered())))
+
+
+def test_a_restored_client_gives_the_same_noisy_counts_and_refuses_the_same(population: Any) -> None:
+    counts = population[0][0]
+    mechanism = DifferentiallyPrivate(number=3, releases=2)
+    half = mechanism.client(0, counts, simulated(KEY, 0))
+    first = half.answer({"release": np.array(0)})["sketch"]
+    other = restored(half, mechanism, counts)
+    assert np.array_equal(other.answer({"release": np.array(0)})["sketch"], first)
+    with pytest.raises(RefusedError, match="planned for 2"):
+        other.answer({"release": np.array(2)})
+
+
+def test_a_release_of_changed_labels_would_be_one_more_and_is_refused(population: Any) -> None:
+    """The noise is other where the counts are, so two answers would halve its variance."""
+    counts = population[0][0]
+    mechanism = DifferentiallyPrivate(number=3, releases=2)
+    half = mechanism.client(0, counts, simulated(KEY, 0))
+    half.answer({"release": np.array(0)})
+    changed = restored(half, mechanism, counts + 1)
+    with pytest.raises(RefusedError, match="labels changed"):
+        changed.answer({"release": np.array(0)})
+    changed.answer({"release": np.array(1)})  # planned, and not given yet
+
+
+@pytest.mark.parametrize("mechanism", [Projection(number=3), PlainForResearch(number=3)], ids=NAMES[::2])
+def test_where_nothing_is_promised_changed_labels_may_be_sent_again(mechanism: Any, population: Any) -> None:
+    counts = population[0][0]
+    half = mechanism.client(0, counts, simulated(KEY, 0))
+    half.answer({"release": np.array(0)})
+    restored(half, mechanism, counts + 1).answer({"release": np.array(0)})
+
+
+@pytest.mark.parametrize("release", [np.array(-1), np.array(0.5), np.array(np.nan), np.array([0]), "0", None, True])
+def test_a_release_that_is_no_number_is_refused(release: Any, population: Any) -> None:
+    half = DifferentiallyPrivate(number=3).client(0, population[0][0], simulated(KEY, 0))
+    with pytest.raises(RefusedError, match="the release"):
+        half.answer({"release": release})

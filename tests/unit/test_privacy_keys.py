@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from afbs.privacy._keys import Secrets, derive, normals, read_secret, simulated, words
+from afbs.privacy.keys import Secrets, derive, normals, read_secret, simulated, words
 from afbs.privacy.projection import Projection
 from afbs.seeds import Key
 from afbs.types import UserError

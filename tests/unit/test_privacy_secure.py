@@ -10,11 +10,12 @@ import pytest
 from scipy.stats import kstest
 
 from afbs.core.sketch import proportions
-from afbs.privacy._halves import RefusedError, converse, examples_of
-from afbs.privacy._keys import simulated
 from afbs.privacy._masking import ring
 from afbs.privacy._secure_client import contribution
-from afbs.privacy._secure_messages import ATTEMPTS, OPEN, SUM, VOUCH
+from afbs.privacy._secure_messages import ATTEMPTS, JOIN, OPEN, SUM, VOUCH
+from afbs.privacy.halves import converse, examples_of
+from afbs.privacy.keys import simulated
+from afbs.privacy.messages import RefusedError, packed, unpacked
 from afbs.privacy.secure import Secure
 from afbs.seeds import Key
 from afbs.types import Grouping, UserError
@@ -184,6 +185,20 @@ def test_a_masked_vector_of_the_wrong_length_is_left_out(counts: dict[int, np.nd
     assert "length" in found.notes["refused"][0]
 
 
+def test_a_key_that_is_none_costs_its_sender_and_not_its_neighbours(counts: dict[int, np.ndarray]) -> None:
+    """Under the point of order one every secret is zero; neighbours would refuse to go on with it."""
+    halves: dict[int, Any] = {
+        client: EXACT.client(client, row, simulated(KEY, client)) for client, row in counts.items()
+    }
+
+    class Keyless:
+        def answer(self, question: Any) -> Any:
+            return {"public": np.zeros(32, np.uint8)} if int(question["ask"]) == JOIN else halves[0].answer(question)
+
+    found = converse(EXACT.found(examples_of(counts), 4, KEY.child(2)), {**halves, 0: Keyless()})
+    assert found.notes["refused"] == {0: "sent no key"}
+
+
 def test_two_clients_are_too_few_to_hide_among() -> None:
     with pytest.raises(UserError, match="at least 3 clients"):
         Secure(number=2).group({0: np.array([1, 2]), 1: np.array([2, 1])}, KEY)
@@ -192,8 +207,15 @@ def test_two_clients_are_too_few_to_hide_among() -> None:
 # what a client refuses, whatever the server says
 
 
-@pytest.fixture
-def asked(counts: dict[int, np.ndarray]) -> tuple[Any, dict[str, Any], dict[str, Any], dict[str, Any]]:
+def restored(half: Any, counts: np.ndarray) -> Any:
+    """The same client in another process: what it remembered went over a disk."""
+    return EXACT.client(0, counts, simulated(KEY, 0), unpacked(packed(half.remembered())))
+
+
+@pytest.fixture(params=["lasting", "restored"])
+def asked(
+    counts: dict[int, np.ndarray], request: pytest.FixtureRequest
+) -> tuple[Any, dict[str, Any], dict[str, Any], dict[str, Any]]:
     """A client in the middle of the protocol, and the three questions of its last sum."""
     halves = {client: EXACT.client(client, row, simulated(KEY, client)) for client, row in counts.items()}
     talk = EXACT.found(examples_of(counts), 4, KEY.child(2))
@@ -202,7 +224,86 @@ def asked(counts: dict[int, np.ndarray]) -> tuple[Any, dict[str, Any], dict[str,
     while SUM not in last or OPEN not in last:
         last[int(questions[0]["ask"])] = dict(questions[0])
         questions = talk.send({client: halves[client].answer(question) for client, question in questions.items()})
-    return halves[0], last[SUM], last[VOUCH], last[OPEN]
+    half = halves[0] if request.param == "lasting" else restored(halves[0], counts[0])
+    return half, last[SUM], last[VOUCH], last[OPEN]
+
+
+def test_a_restored_client_gives_the_same_answers_again(counts: dict[int, np.ndarray], asked: Any) -> None:
+    client, *questions = asked
+    other = restored(client, counts[0])
+    for question in questions:
+        mine, its = client.answer(question), other.answer(question)
+        assert {name: array.tolist() for name, array in mine.items()} == {n: a.tolist() for n, a in its.items()}
+
+
+def test_a_client_without_its_memory_would_vouch_twice(counts: dict[int, np.ndarray], asked: Any) -> None:
+    """What the memory is for: a new half knows of no promise, takes the sum again, and may be told otherwise."""
+    client, question, vouch, _ = asked
+    ids = vouch["alive"]
+    otherwise = {**vouch, "alive": ids[1:], "dropped": ids[:1]}
+    forgetful = EXACT.client(0, counts[0], simulated(KEY, 0))
+    with pytest.raises(RefusedError, match="no part in"):
+        forgetful.answer(vouch)
+    forgetful.answer(question)
+    assert len(forgetful.answer(otherwise)["seeds"]) == 1
+    with pytest.raises(RefusedError, match="differently"):
+        client.answer(otherwise)
+
+
+def test_the_memory_holds_neither_labels_nor_secrets_nor_masks(counts: dict[int, np.ndarray], asked: Any) -> None:
+    client, question, vouch, opening = asked
+    content = packed(client.remembered())
+    own = simulated(KEY, 0).own
+    masks = [client.answer(opening)["own"].tobytes(), *(row.tobytes() for row in client.answer(vouch)["vouched"])]
+    for secret in (own, *masks, counts[0].astype(np.int64).tobytes(), proportions(counts[0]).tobytes()):
+        assert secret not in content
+    assert question["publics"][0].tobytes() in content
+
+
+@pytest.mark.parametrize("name", ["sessions", "labels", "chosen", "sums", "told", "sizes", "neighbours", "publics"])
+def test_a_damaged_memory_is_refused(counts: dict[int, np.ndarray], asked: Any, name: str) -> None:
+    client, *_ = asked
+    memory = client.remembered()
+    longer = np.concatenate([memory[name], np.ones((1, *memory[name].shape[1:]), memory[name].dtype)])
+    for damaged in (longer, memory[name].astype(np.float64), None):
+        with pytest.raises(RefusedError):
+            EXACT.client(0, counts[0], simulated(KEY, 0), {**memory, name: damaged})
+
+
+def test_a_client_whose_labels_changed_in_a_session_refuses(counts: dict[int, np.ndarray], asked: Any) -> None:
+    """Two vectors of one session under different labels would be one release more than was planned."""
+    client, question, _, _ = asked
+    changed = EXACT.client(0, counts[0] + 1, simulated(KEY, 0), client.remembered())
+    with pytest.raises(RefusedError, match="labels changed"):
+        changed.answer(question)
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        ({"centroids": np.full((2, 2, 4), np.nan)}, "not finite"),
+        ({"centroids": np.full((2, 2, 4), 3.0)}, "no label proportions"),
+        ({"centroids": np.zeros((9, 2, 4))}, "more starts or clusters than agreed"),
+        ({"centroids": np.zeros((2, 3, 4))}, "more starts or clusters than agreed"),
+        ({"centroids": np.zeros((2, 2, 5))}, "has counts of 4 labels"),
+        ({"centroids": np.zeros((2, 4))}, "shape"),
+        ({"step": np.array(4)}, "the step is not a whole number from 0 to 3"),
+        ({"attempt": np.array(ATTEMPTS)}, "the attempt is not"),
+        ({"clients": np.array(-1)}, "the clients is not a whole number"),
+        ({"neighbours": np.array([1, 1, 2, 3])}, "twice"),
+        ({"neighbours": np.array([0, 1, 2, 3])}, "itself"),
+        ({"publics": np.zeros((4, 32), np.uint8), "clients": np.array(13)}, "key that is none"),
+        ({"publics": np.zeros((3, 32), np.uint8)}, "shape"),
+        ({"session": np.array(0.5)}, "the session is not a whole number"),
+        ({"ask": np.array(9)}, "the ask is not"),
+    ],
+)
+def test_a_question_that_no_honest_server_asks_is_refused(
+    asked: Any, change: dict[str, np.ndarray], reason: str
+) -> None:
+    client, question, _, _ = asked
+    with pytest.raises(RefusedError, match=reason):
+        client.answer({**question, **change})
 
 
 def test_a_client_is_not_told_twice_differently_who_is_there(asked: Any) -> None:
@@ -263,10 +364,10 @@ def test_a_client_chooses_once(counts: dict[int, np.ndarray]) -> None:
 
 def test_a_client_answers_for_no_more_sums_than_agreed(asked: Any) -> None:
     client, question, _, _ = asked
-    for step in range(EXACT.steps + ATTEMPTS):
-        client.answer({**question, "step": np.array(1000 + step)})
+    for crowd in range(EXACT.steps + ATTEMPTS):
+        client.answer({**question, "clients": np.array(1000 + crowd)})
     with pytest.raises(RefusedError, match="more sums"):
-        client.answer({**question, "step": np.array(2000)})
+        client.answer({**question, "clients": np.array(2000)})
 
 
 def test_a_second_session_is_refused_unless_planned(counts: dict[int, np.ndarray]) -> None:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from afbs.core.sketch import project, proportions, row_mean, tiled, width
-from afbs.privacy._keys import Secrets
+from afbs.privacy.keys import Secrets
 from afbs.privacy.projection import Projection
 
 SECRETS = Secrets(b"own" * 11, b"shared by all clients" * 2)

@@ -1,4 +1,4 @@
-"""What a curious server can compute from what it is sent. Pure arithmetic; `afbs.privacy._audit` plays the server.
+"""What a curious server can compute from what it is sent. Pure arithmetic; the mechanisms play the server with it.
 
 Estimates are rows on the simplex, one a client. A server knows each client's number of samples, so an estimate that
 is close enough gives the exact label histogram by rounding.
@@ -70,65 +70,6 @@ def advantage(without: Array, with_it: Array) -> float:
     gain = _above(with_it[::2], candidates) - _above(without[::2], candidates)
     threshold = candidates[[int(np.argmax(gain))]]
     return float((_above(with_it[1::2], threshold) - _above(without[1::2], threshold))[0])
-
-
-def from_bias(change: Array, steps: Array, lr: float) -> Array:
-    """The distributions behind the changes of a last layer's bias.
-
-    At the start a model gives every label about the same probability, so each step of gradient descent moves the bias
-    by lr · (proportions − 1/d).
-    """
-    classes = change.shape[1]
-    return reconstruct(change / (lr * steps[:, None]) + 1 / classes, np.eye(classes))
-
-
-def toy_bias_changes(counts: Integers, rng: np.random.Generator, lr: float, epochs: int, batch: int) -> Array:
-    """How the last bias of a small network changes when each client trains it: one hidden layer, made-up features.
-
-    For where there are labels but no data. Features are Gaussian around one centre a label.
-    """
-    classes, features, hidden = counts.shape[1], 20, 32
-    centres = rng.normal(size=(classes, features))
-    start = [
-        rng.uniform(-1, 1, shape) / fan_in**0.5
-        for shape, fan_in in (
-            ((features, hidden), features),
-            ((hidden,), features),
-            ((hidden, classes), hidden),
-            ((classes,), hidden),
-        )
-    ]
-    changes = []
-    for row in counts:
-        labels = np.repeat(np.arange(classes), row)
-        samples = centres[labels] + rng.normal(size=(len(labels), features))
-        end = _trained([part.copy() for part in start], samples, labels, rng, lr, epochs, batch)
-        changes.append(end[3] - start[3])
-    return np.array(changes)
-
-
-def _trained(
-    model: list[Array], samples: Array, labels: Integers, rng: np.random.Generator, lr: float, epochs: int, batch: int
-) -> list[Array]:
-    """Plain gradient descent, by hand: softmax regression on rectified features."""
-    first, first_bias, last, last_bias = model
-    for _ in range(epochs):
-        order = rng.permutation(len(labels))
-        for begin in range(0, len(labels), batch):
-            chosen = order[begin : begin + batch]
-            x, y = samples[chosen], labels[chosen]
-            active = np.maximum(x @ first + first_bias, 0)
-            scores = active @ last + last_bias
-            error = np.exp(scores - scores.max(axis=1, keepdims=True))
-            error /= error.sum(axis=1, keepdims=True)
-            error[np.arange(len(y)), y] -= 1
-            error /= len(y)
-            back = (error @ last.T) * (active > 0)
-            last -= lr * active.T @ error
-            last_bias -= lr * error.sum(axis=0)
-            first -= lr * x.T @ back
-            first_bias -= lr * back.sum(axis=0)
-    return model
 
 
 def _above(draws: Array, thresholds: Array) -> Array:

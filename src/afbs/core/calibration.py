@@ -49,4 +49,5 @@ def largest_advantage(epsilon: float, delta: float) -> float:
 
     The true positive rate less the false positive rate: Humphries et al. (arXiv 2010.12112), Theorem 3.1.
     """
-    return (math.expm1(epsilon) + 2 * delta) / (math.exp(epsilon) + 1)
+    shrunk = math.exp(-epsilon)  # the other way round a large ε would overflow
+    return (-math.expm1(-epsilon) + 2 * delta * shrunk) / (1 + shrunk)

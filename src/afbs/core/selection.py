@@ -52,10 +52,12 @@ def gradient_select(
     if not len(volumes) == len(ages) == len(groups):
         lengths = f"{len(volumes)}, {len(ages)} and {len(groups)}"
         raise UserError(f"`examples`, `staleness` and `clusters` must be equally long, got {lengths}.")
-    if survival not in ("buffer", "cluster", "none"):
+    if not isinstance(survival, str) or survival not in ("buffer", "cluster", "none"):
         raise UserError(f"`survival` must be 'buffer', 'cluster' or 'none', got {survival!r}.")
     if survival != "none" and rng is None:
         raise UserError(f"`rng` is needed: survival={survival!r} is a draw. Pass numpy.random.default_rng(seed).")
+    if rng is not None and not isinstance(rng, np.random.Generator):
+        raise UserError(f"`rng` must be a numpy.random.Generator, got {rng!r}. numpy.random.default_rng(seed) is one.")
     chances = [0.0] * len(volumes) if rng is None else rng.random(len(volumes)).tolist()
     why = judged(volumes, ages, groups, survival, chances.__getitem__)
     return np.array([reason not in DROPPED for reason in why], dtype=bool)
@@ -108,9 +110,16 @@ def drawn_by_lot(why: Sequence[str], key: Key) -> list[str]:
 
 
 def _whole_numbers(name: str, values: ArrayLike, least: int | None) -> list[int]:
-    array = np.asarray(values)
-    if array.ndim != 1 or (array.size and not np.all(array == np.floor(array))):
-        raise UserError(f"`{name}` must be one row of whole numbers.")
+    try:
+        array = np.asarray(values)
+    except ValueError:  # rows of different lengths
+        array = np.empty((0, 0))
+    whole = array.ndim == 1 and array.dtype.kind in "iuf" and bool(np.all(np.isfinite(array)))
+    if not whole or not np.all(array == np.floor(array)):
+        text = repr(values)
+        raise UserError(
+            f"`{name}` must be one row of whole numbers, got {text if len(text) <= 100 else text[:97] + '...'}."
+        )
     if least is not None and array.size and array.min() < least:
         raise UserError(f"`{name}` must be at least {least}, got {array.min()}.")
     return [int(value) for value in array]

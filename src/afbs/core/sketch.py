@@ -1,6 +1,6 @@
 """The paper's sketch of a label distribution: tiled, noised, projected.
 
-It is a lossy projection. It is not confidential against whoever knows the projection: `afbs.privacy` measures that.
+It is a lossy projection. It is not confidential against whoever knows the projection: `afbs audit` measures that.
 
     A ∈ R^d       label proportions                                  proportions
     1_d A + G     d copies, each with its own noise N(0, σ²)          tiled

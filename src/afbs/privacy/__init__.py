@@ -1,4 +1,6 @@
-"""One way for the server to learn which clients are alike a file. Files that begin with `_` are what they share.
+"""One way for the server to learn which clients are alike a file; `docs/privacy.md` says what each one protects.
 
-`_halves` has the interface between a mechanism's two halves; `docs/privacy.md` says what each one protects.
+What a deployment needs of them is in `halves` (a mechanism's two halves), `messages` (what passes between them) and
+`keys` (what clients keep secret); `exposure` is how a mechanism says what it gives away. Files that begin with `_` are
+for the others in this folder.
 """

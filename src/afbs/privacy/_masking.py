@@ -16,7 +16,7 @@ import numpy as np
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
 from numpy.typing import NDArray
 
-from afbs.privacy._keys import derive, words
+from afbs.privacy.keys import derive, words
 from afbs.types import ClientId
 
 Words = NDArray[np.uint64]
@@ -34,6 +34,15 @@ def key_pair(own: bytes, purpose: str) -> tuple[X25519PrivateKey, bytes]:
 def agree(private: X25519PrivateKey, public: bytes) -> bytes:
     """What the holders of the two private keys, and nobody else, can compute."""
     return private.exchange(X25519PublicKey.from_public_bytes(public))
+
+
+def is_key(public: bytes) -> bool:
+    """Whether others can agree on a secret with the holder of this key: a few points make every secret zero."""
+    try:
+        agree(X25519PrivateKey.from_private_bytes(bytes(32)), public)
+    except ValueError:
+        return False
+    return True
 
 
 def ring(clients: Sequence[ClientId], neighbours: int, rng: np.random.Generator) -> dict[ClientId, list[ClientId]]:

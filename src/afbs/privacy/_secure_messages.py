@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from afbs.privacy._halves import Answer, Message, RefusedError
+from afbs.privacy.halves import Answer
+from afbs.privacy.messages import Message, RefusedError, Shape, exact
 
 JOIN, SUM, VOUCH, OPEN, CHOOSE = range(5)
 ATTEMPTS = 5
@@ -37,9 +38,11 @@ def as_rows(contents: Sequence[bytes]) -> NDArray[np.uint8]:
     return np.frombuffer(b"".join(contents), np.uint8).reshape(len(contents), 32)
 
 
-def array_in(answer: Answer | None, name: str, kind: Any, shape: tuple[int, ...]) -> NDArray[Any] | None:
+def array_in(answer: Answer | None, name: str, kind: Any, shape: Shape) -> NDArray[Any] | None:
     """What an answer holds under this name, if it is what it should be."""
     if answer is None or isinstance(answer, RefusedError):
         return None
-    array = np.asarray(answer.get(name))
-    return array if array.dtype == kind and array.shape == shape else None
+    try:
+        return exact(answer, name, kind, shape)
+    except RefusedError:
+        return None

@@ -9,9 +9,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from afbs.privacy._halves import Answer, Message, RefusedError
-from afbs.privacy._masking import Words, decode, ring, unmask
-from afbs.privacy._secure_messages import CHOOSE, JOIN, OPEN, SUM, VOUCH, array_in, as_bytes, ask, digest_of
+from afbs.privacy._masking import Words, decode, is_key, ring, unmask
+from afbs.privacy._secure_messages import CHOOSE, JOIN, OPEN, SUM, VOUCH, array_in, as_bytes, as_rows, ask, digest_of
+from afbs.privacy.halves import Answer
+from afbs.privacy.messages import Message, RefusedError
 from afbs.types import ClientId, UserError
 
 Array = NDArray[np.float64]
@@ -50,12 +51,6 @@ class Crowd:
         if set(self.neighbours) != set(self.alive):
             self.neighbours = ring(self.alive, neighbours, rng)
 
-    def heard(self, clusters: Mapping[ClientId, int | Answer | None]) -> dict[ClientId, int]:
-        for client, cluster in clusters.items():
-            if not isinstance(cluster, int):
-                self.drop(client, cluster, "chose a cluster that does not exist")
-        return {client: cluster for client, cluster in clusters.items() if isinstance(cluster, int)}
-
 
 def gather(
     examples: Mapping[ClientId, int], session: int
@@ -65,7 +60,7 @@ def gather(
     crowd = Crowd(session, sorted(examples))
     for client in sorted(examples):
         public = array_in(answers.get(client), "public", np.uint8, (32,))
-        if public is None:
+        if public is None or not is_key(public.tobytes()):
             crowd.drop(client, answers.get(client), "sent no key")
         else:
             crowd.publics[client] = public
@@ -82,7 +77,7 @@ def opened_sum(
         client: ask(SUM, crowd.session)
         | common
         | {
-            "neighbours": np.array(crowd.neighbours[client]),
+            "neighbours": np.array(crowd.neighbours[client], np.int64),
             "publics": np.array([crowd.publics[other] for other in crowd.neighbours[client]]),
         }
         for client in crowd.alive
@@ -122,7 +117,7 @@ def opened_sum(
     answers = yield {
         client: ask(OPEN, crowd.session)
         | digest
-        | {"by": np.array(list(proofs), np.int64), "vouched": np.array(list(proofs.values()))}
+        | {"by": np.array(list(proofs), np.int64), "vouched": as_rows([proof.tobytes() for proof in proofs.values()])}
         for client, proofs in vouched.items()
     }
     own = {client: array_in(answers.get(client), "own", np.uint8, (32,)) for client in masked}
@@ -136,12 +131,15 @@ def opened_sum(
 
 
 def choices(
-    clients: Sequence[ClientId], session: int, centroids: Array
-) -> Generator[Mapping[ClientId, Message], Mapping[ClientId, Answer], dict[ClientId, int | Answer | None]]:
-    answers = yield {client: ask(CHOOSE, session) | {"centroids": centroids} for client in clients}
-    found: dict[ClientId, int | Answer | None] = {}
-    for client in clients:
-        answer = answers.get(client)
-        cluster = array_in(answer, "cluster", np.int64, ())
-        found[client] = int(cluster) if cluster is not None and 0 <= cluster < len(centroids) else answer
+    crowd: Crowd, centroids: Array
+) -> Generator[Mapping[ClientId, Message], Mapping[ClientId, Answer], dict[ClientId, int]]:
+    """Everybody's own cluster; whoever names none is dropped."""
+    answers = yield {client: ask(CHOOSE, crowd.session) | {"centroids": centroids} for client in crowd.alive}
+    found: dict[ClientId, int] = {}
+    for client in list(crowd.alive):
+        cluster = array_in(answers.get(client), "cluster", np.int64, ())
+        if cluster is not None and 0 <= cluster < len(centroids):
+            found[client] = int(cluster)
+        else:
+            crowd.drop(client, answers.get(client), "chose a cluster that does not exist")
     return found

@@ -4,44 +4,56 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from afbs.core.clustering import choose, kmeans, nearest, renamed
-from afbs.privacy._halves import (
-    Answer,
-    Message,
-    RefusedError,
-    Talk,
-    TwoHalves,
-    check_answers,
-    checked_counts,
-)
-from afbs.privacy._keys import Secrets
+from afbs.privacy.halves import Answer, Talk, TwoHalves, check_answers, checked_counts
+from afbs.privacy.keys import Secrets, derive
+from afbs.privacy.messages import Message, RefusedError, exact, numbers, whole
 from afbs.seeds import Key
 from afbs.types import ClientId, Grouping
 
 Array = NDArray[np.float64]
 
 
-@dataclass(frozen=True)
 class SketchClient:
-    """The client's half: answers with its sketch."""
+    """The client's half: answers with its sketch, and remembers of which labels each release was."""
 
-    mechanism: Sketched
-    counts: NDArray[Any] = field(repr=False)
-    secrets: Secrets
+    def __init__(self, mechanism: Sketched, counts: NDArray[Any], secrets: Secrets, remembered: Message | None) -> None:
+        self._mechanism = mechanism
+        self._counts = counts
+        self._secrets = secrets
+        self._marks: dict[int, bytes] = {}
+        if remembered is not None:
+            releases = exact(remembered, "releases", np.int64, (None,)).tolist()
+            marks = exact(remembered, "marks", np.uint8, (len(releases), 32))
+            self._marks = {release: mark.tobytes() for release, mark in zip(releases, marks, strict=True)}
 
     def answer(self, question: Message) -> Message:
-        release = int(question["release"])
-        return {"sketch": self.mechanism.sketch(checked_counts(self.counts), self.secrets, release)}
+        release = whole(question, "release")
+        counts = checked_counts(self._counts)
+        sketch = self._mechanism.sketch(counts, self._secrets, release)
+        mark = derive(self._secrets.own + counts.astype("<i8").tobytes(), f"release/{release}")
+        if self._marks.setdefault(release, mark) != mark and self._mechanism.budgeted:
+            raise RefusedError("its labels changed since it answered: another answer would be a release more")
+        return {"sketch": sketch}
+
+    def remembered(self) -> Message:
+        marks = b"".join(self._marks.values())
+        return {
+            "releases": np.array(list(self._marks), np.int64),
+            "marks": np.frombuffer(marks, np.uint8).reshape(len(self._marks), 32),
+        }
 
 
 class Sketched(TwoHalves):
     """`sketch` runs on the client, `point` on the server; what passes between them is all the server ever sees."""
+
+    budgeted: ClassVar[bool] = False
+    """Whether each release costs privacy that was promised, so that a client gives it for one set of labels alone."""
 
     @abstractmethod
     def sketch(self, counts: NDArray[np.int64], secrets: Secrets, release: int) -> Array:
@@ -51,8 +63,10 @@ class Sketched(TwoHalves):
     def point(self, sketch: Array, examples: int, classes: int) -> Array:
         """A sketch as a point to cluster; raises `RefusedError` if no honest client could have sent it."""
 
-    def client(self, client: ClientId, counts: NDArray[Any], secrets: Secrets) -> SketchClient:
-        return SketchClient(self, counts, secrets)
+    def client(
+        self, client: ClientId, counts: NDArray[Any], secrets: Secrets, remembered: Message | None = None
+    ) -> SketchClient:
+        return SketchClient(self, counts, secrets, remembered)
 
     def found(
         self, examples: Mapping[ClientId, int], classes: int, key: Key, most: int = 10, before: Grouping | None = None
@@ -96,9 +110,4 @@ class Sketched(TwoHalves):
             raise RefusedError("did not answer")
         if isinstance(answer, RefusedError):
             raise answer
-        sketch = np.asarray(answer.get("sketch"))
-        if sketch.dtype.kind not in "iuf":
-            raise RefusedError("the sketch is not made of numbers")
-        if not np.all(np.isfinite(sketch)):
-            raise RefusedError("the sketch is not finite")
-        return self.point(sketch.astype(np.float64), examples, classes)
+        return self.point(numbers(answer, "sketch"), examples, classes)

@@ -14,16 +14,18 @@ What it does not hide: a client's main label. Noise that hides one sample leaves
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal, final
+from typing import Annotated, Any, ClassVar, Literal, final
 
 import numpy as np
-from annotated_types import Ge, Gt, Lt
+from annotated_types import Ge, Gt, Le, Lt
 from numpy.typing import NDArray
 
 from afbs.core.calibration import largest_advantage, noise_multiplier
-from afbs.privacy._halves import RefusedError
-from afbs.privacy._keys import Secrets, derive, normals
 from afbs.privacy._sketched import Array, Sketched
+from afbs.privacy.exposure import Exposure
+from afbs.privacy.keys import Secrets, derive, normals
+from afbs.privacy.messages import RefusedError
+from afbs.seeds import Key
 
 FARTHEST = 8.0
 """In standard deviations: noise goes beyond this once in 10^15 draws."""
@@ -52,11 +54,13 @@ class Budget:
 class DifferentiallyPrivate(Sketched):
     """Clients send label counts with noise that hides any one sample, up to a stated ε and δ."""
 
+    budgeted: ClassVar[bool] = True
+
     number: Annotated[int, Ge(0)] = 1
-    epsilon: Annotated[float, Gt(0)] = 2.0
+    epsilon: Annotated[float, Ge(1e-4), Le(1e3)] = 2.0
     delta: Annotated[float, Gt(0), Lt(1)] = 1e-5
     adjacency: Literal["replace", "add_remove"] = "replace"
-    releases: Annotated[int, Ge(1)] = 1
+    releases: Annotated[int, Ge(1), Le(10_000)] = 1
 
     @property
     def budget(self) -> Budget:
@@ -103,3 +107,8 @@ class DifferentiallyPrivate(Sketched):
             "largest_advantage": largest_advantage(self.epsilon, self.delta),
             "protects": "any one sample of a client; not the client's main label",
         }
+
+    def exposure(self, table: NDArray[np.int64], key: Key) -> Exposure:
+        from afbs.privacy._attack_dp import exposure
+
+        return exposure(self, table, key)

@@ -10,9 +10,11 @@ from annotated_types import Ge
 from numpy.typing import NDArray
 
 from afbs.core.sketch import proportions
-from afbs.privacy._halves import RefusedError
-from afbs.privacy._keys import Secrets
 from afbs.privacy._sketched import Array, Sketched
+from afbs.privacy.exposure import Exposure, Membership, groups_of, scored
+from afbs.privacy.keys import Secrets
+from afbs.privacy.messages import RefusedError
+from afbs.seeds import Key
 
 
 @final
@@ -36,3 +38,11 @@ class PlainForResearch(Sketched):
 
     def released(self, classes: int) -> dict[str, Any]:
         return {"what": "the exact label counts of each client", "protects": "nothing"}
+
+    def exposure(self, table: NDArray[np.int64], key: Key) -> Exposure:
+        return Exposure(
+            [groups_of(self.group(dict(enumerate(table)), key))],
+            [scored("what is sent", proportions(table), table)],
+            Membership(1.0, 1.0, "the counts are sent"),
+            "The server is told every client's exact label counts. For research on public data only.",
+        )

@@ -18,13 +18,15 @@ from dataclasses import dataclass
 from typing import Annotated, Any, final
 
 import numpy as np
-from annotated_types import Ge
+from annotated_types import Ge, Le
 from numpy.typing import NDArray
 
 from afbs.core import sketch as sketches
-from afbs.privacy._halves import RefusedError
-from afbs.privacy._keys import Secrets, derive, normals, read_secret
 from afbs.privacy._sketched import Array, Sketched
+from afbs.privacy.exposure import Exposure
+from afbs.privacy.keys import Secrets, derive, normals, read_secret
+from afbs.privacy.messages import RefusedError
+from afbs.seeds import Key
 from afbs.types import UserError
 
 FARTHEST = 10.0
@@ -37,8 +39,8 @@ class Projection(Sketched):
     """Clients send a random projection of their label proportions. The paper's sketch; not confidential."""
 
     number: Annotated[int, Ge(0)] = 1
-    width: Annotated[int, Ge(0)] = 0
-    noise: Annotated[float, Ge(0)] = 1e-3
+    width: Annotated[int, Ge(0), Le(4096)] = 0
+    noise: Annotated[float, Ge(0), Le(100)] = 1e-3
     secret_file: str = ""
     secret_env: str = ""
 
@@ -84,3 +86,8 @@ class Projection(Sketched):
             "secret": "given to the clients" if given else "follows from the run's seed: for simulation only",
             "protects": "nothing against whoever knows the projection, and every client knows it",
         }
+
+    def exposure(self, table: NDArray[np.int64], key: Key) -> Exposure:
+        from afbs.privacy._attack_projection import exposure
+
+        return exposure(self, table, key)

@@ -24,28 +24,27 @@ from dataclasses import dataclass
 from typing import Annotated, Any, TypeAlias, final
 
 import numpy as np
-from annotated_types import Ge
+from annotated_types import Ge, Le
 from numpy.typing import NDArray
 
 from afbs.core.calibration import gaussian_epsilon
 from afbs.core.clustering import Partitioned, ordered_ids, renamed
-from afbs.privacy._halves import (
-    Answer,
-    Message,
-    Talk,
-    TwoHalves,
-    check_answers,
-)
-from afbs.privacy._keys import Secrets
 from afbs.privacy._secure_client import SecureClient, Terms
 from afbs.privacy._secure_messages import ATTEMPTS
 from afbs.privacy._secure_server import Crowd, choices, gather, opened_sum
+from afbs.privacy.exposure import Exposure
+from afbs.privacy.halves import Answer, Talk, TwoHalves, check_answers
+from afbs.privacy.keys import Secrets
+from afbs.privacy.messages import Message
 from afbs.seeds import Key
 from afbs.types import ClientId, Grouping, UserError
 
 Array = NDArray[np.float64]
 SPREAD = 0.2
 """How far from the mean of all clients a start puts its centroids, on the way to a random distribution."""
+
+NIL = 1e-6
+"""Noise below this promises nothing that is worth a number."""
 
 Sum: TypeAlias = Generator[Mapping[ClientId, Message], Mapping[ClientId, Answer], Array]
 
@@ -56,14 +55,17 @@ class Secure(TwoHalves):
     """Clients send masked vectors of which the server reads only sums; it learns centroids and one id a client."""
 
     number: Annotated[int, Ge(1)] = 1
-    starts: Annotated[int, Ge(1)] = 8
-    steps: Annotated[int, Ge(1)] = 8
-    noise: Annotated[float, Ge(0)] = 1.0
-    neighbours: Annotated[int, Ge(2)] = 20
-    releases: Annotated[int, Ge(1)] = 1
+    starts: Annotated[int, Ge(1), Le(1000)] = 8
+    steps: Annotated[int, Ge(1), Le(1000)] = 8
+    noise: Annotated[float, Ge(0), Le(1e6)] = 1.0
+    neighbours: Annotated[int, Ge(2), Le(1000)] = 20
+    releases: Annotated[int, Ge(1), Le(10_000)] = 1
 
-    def client(self, client: ClientId, counts: NDArray[Any], secrets: Secrets) -> SecureClient:
-        return SecureClient(Terms(self.steps, self.noise, self.neighbours, self.releases), client, counts, secrets)
+    def client(
+        self, client: ClientId, counts: NDArray[Any], secrets: Secrets, remembered: Message | None = None
+    ) -> SecureClient:
+        terms = Terms(self.number, self.starts, self.steps, self.noise, self.neighbours, self.releases)
+        return SecureClient(terms, client, counts, secrets, remembered)
 
     def found(
         self,
@@ -92,8 +94,7 @@ class Secure(TwoHalves):
         best = centroids[int(np.argmin(inertia))]
         if before is not None and before.centroids is not None:
             best = renamed(Partitioned(np.arange(len(best)), best), before.centroids).centroids
-        chosen = yield from choices(crowd.alive, session, best)
-        cluster_of = crowd.heard(chosen)
+        cluster_of = yield from choices(crowd, best)
         if before is None:
             best, cluster_of = _by_size(best, cluster_of)
         return self.grouping(cluster_of, crowd.refused, best, classes, session + 1)
@@ -101,9 +102,8 @@ class Secure(TwoHalves):
     def admit(self, grouping: Grouping, examples: Mapping[ClientId, int], classes: int) -> Talk:
         """They are sent the centroids and say which is nearest."""
         assert grouping.centroids is not None
-        chosen = yield from choices(list(examples), 0, grouping.centroids)
         crowd = Crowd(0, list(examples))
-        cluster_of = crowd.heard(chosen)
+        cluster_of = yield from choices(crowd, grouping.centroids)
         return self.enlarged(grouping, cluster_of, crowd.refused, classes)
 
     @property
@@ -112,13 +112,13 @@ class Secure(TwoHalves):
         return self.steps * self.starts + 1
 
     def epsilon(self, delta: float = 1e-5) -> float | None:
-        """What all the noisy sums, of all planned releases, promise a whole client; None, for nothing, without noise.
+        """What all the noisy sums, of all planned releases, promise a whole client; None, for nothing, if noise is nil.
 
         A client that is replaced moves one of two clusters' numbers (2) and proportions (2), and a distance (2² = 4),
         in squares.
         """
         moved = (self.releases * (4 * self.sums + 4 * self.starts)) ** 0.5
-        return round(gaussian_epsilon(self.noise / moved, delta), 1) if self.noise else None
+        return round(gaussian_epsilon(self.noise / moved, delta), 1) if self.noise > NIL else None
 
     def _sum(self, crowd: Crowd, step: int, centroids: Array, rng: np.random.Generator) -> Sum:
         """The opened sums, for every start and cluster: clients, proportions, and in the last step the inertia."""
@@ -151,6 +151,11 @@ class Secure(TwoHalves):
             "neighbours": self.neighbours,
             "protects": "each client's labels, but for its cluster id, against a server that follows the protocol",
         }
+
+    def exposure(self, table: NDArray[np.int64], key: Key) -> Exposure:
+        from afbs.privacy._attack_secure import exposure
+
+        return exposure(self, table, key)
 
 
 def _moved(clients: Array, sums: Array, fallback: Array, least: float) -> Array:

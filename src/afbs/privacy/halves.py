@@ -4,12 +4,16 @@ The server's half is a generator: it yields a question for each client and is se
 `Grouping`. The client's half answers questions; its label counts stay inside it. Whatever carries the messages, a
 function call or a network, the halves are the same:
 
-    client:  half = mechanism.client(id, counts, Secrets(os.urandom(32), mechanism.shared_secret()))
-             half.answer(question)                      or `RefusedError`
+    client:  half = mechanism.client(id, counts, Secrets(os.urandom(32), mechanism.shared_secret()), remembered)
+             answer = half.answer(question)             or `RefusedError`
+             half.remembered()                          on disk before the answer is sent, where halves are short-lived
     server:  talk = mechanism.found(examples, classes, key)
              questions = next(talk); questions = talk.send(answers); …  until StopIteration has the `Grouping`
              mechanism.admit(grouping, late, classes)   for clients that come late
              mechanism.found(…, before=grouping)        to cluster again, if the clients planned for it
+
+A client's promises outlive its process only if its memory does: whoever loses it may be asked again what it answered
+once. The memory is a message like the others (`messages.packed` makes bytes of it) and holds no label and no secret.
 """
 
 from __future__ import annotations
@@ -22,17 +26,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from afbs.interfaces import LabelMechanism
-from afbs.privacy._keys import Secrets, simulated
+from afbs.privacy.keys import Secrets, simulated
+from afbs.privacy.messages import Message, RefusedError
 from afbs.seeds import Key
 from afbs.types import ClientId, Grouping, UserError
-
-Message: TypeAlias = Mapping[str, NDArray[Any]]
-"""Named arrays and nothing else."""
-
-
-class RefusedError(Exception):
-    """A client will not answer, or its answer cannot be true. The text is the recorded reason; it quotes no data."""
-
 
 Answer: TypeAlias = Message | RefusedError
 Talk: TypeAlias = Generator[Mapping[ClientId, Message], Mapping[ClientId, Answer], Grouping]
@@ -41,9 +38,14 @@ Talk: TypeAlias = Generator[Mapping[ClientId, Message], Mapping[ClientId, Answer
 Counts: TypeAlias = Mapping[ClientId, NDArray[Any]]
 
 
-class LabelClient(Protocol):
+class ClientHalf(Protocol):
+    """The only place where a client's label counts are."""
+
     def answer(self, question: Message) -> Message:
         """Raises `RefusedError` rather than give away more than was agreed."""
+
+    def remembered(self) -> Message:
+        """What it must not forget: a half that is made with this answers and refuses as this one would."""
 
 
 class TwoHalves(LabelMechanism):
@@ -60,7 +62,10 @@ class TwoHalves(LabelMechanism):
         return None
 
     @abstractmethod
-    def client(self, client: ClientId, counts: NDArray[Any], secrets: Secrets) -> LabelClient: ...
+    def client(
+        self, client: ClientId, counts: NDArray[Any], secrets: Secrets, remembered: Message | None = None
+    ) -> ClientHalf:
+        """The client's half, new or with the memory of an earlier one; a memory that is damaged is refused."""
 
     @abstractmethod
     def found(
@@ -124,7 +129,7 @@ class TwoHalves(LabelMechanism):
 
 def converse(
     talk: Talk,
-    clients: Mapping[ClientId, LabelClient],
+    clients: Mapping[ClientId, ClientHalf],
     listen: Callable[[ClientId, Message], None] = lambda client, answer: None,
 ) -> Grouping:
     """Both halves in one process. `listen` hears every answer that the server gets."""
@@ -143,8 +148,11 @@ def converse(
 
 def checked_counts(counts: NDArray[Any]) -> NDArray[np.int64]:
     """A client's own counts, if they are counts."""
-    row = np.asarray(counts)
-    if row.ndim != 1 or row.size == 0:
+    try:
+        row = np.asarray(counts)
+    except ValueError:  # rows of different lengths
+        row = np.empty(0)
+    if row.ndim != 1 or row.size == 0 or row.dtype.kind not in "iuf":
         raise RefusedError("label counts are not one row of numbers")
     if not np.all(np.isfinite(row)):
         raise RefusedError("label counts are not finite")
@@ -193,7 +201,7 @@ def check_number(number: int, clients: int) -> None:
         raise UserError(f"`clusters.number` must not be above the number of clients ({clients}), got {number}.")
 
 
-def _answer(client: LabelClient, question: Message) -> Answer:
+def _answer(client: ClientHalf, question: Message) -> Answer:
     try:
         return client.answer(question)
     except RefusedError as refusal:

@@ -5,13 +5,16 @@ from __future__ import annotations
 import csv
 import io
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from afbs.privacy._audit import Audit, Finding
-from afbs.privacy._audit_words import sentences
+from afbs.audit.verdicts import Audit
+from afbs.audit.words import sentences
+from afbs.privacy.exposure import Finding
+from afbs.types import UserError
 
 COLUMNS = {
     "clusters": "K",
@@ -33,8 +36,7 @@ def rows(audits: Sequence[Audit]) -> list[dict[str, Any]]:
     found = []
     for audit in audits:
         for verdict in audit.verdicts:
-            findings = verdict.findings or [Finding("nothing is sent" if verdict.mechanism == "none" else "none known")]
-            for place, finding in enumerate(findings):
+            for place, finding in enumerate(verdict.findings):
                 row = _row(audit, verdict.mechanism, finding)
                 if place == 0:
                     row["agreement"] = verdict.agreement
@@ -84,14 +86,32 @@ def as_json(audits: Sequence[Audit]) -> str:
     return json.dumps(documents, indent=2) + "\n"
 
 
+def make_room(folder: Path) -> None:
+    """The folder, before minutes are spent on what it is to hold."""
+    with _explained(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+
+
 def write(audits: Sequence[Audit], folder: Path) -> list[Path]:
     """All of it into one folder."""
-    folder.mkdir(parents=True, exist_ok=True)
+    make_room(folder)
     texts = {"audit.csv": as_csv(audits), "audit.md": as_markdown(audits), "audit.json": as_json(audits)}
-    for name, text in texts.items():
-        (folder / name).write_text(text, encoding="utf-8")
-    draw(audits, [folder / "audit.png", folder / "audit.pdf"])
+    with _explained(folder):
+        for name, text in texts.items():
+            (folder / name).write_text(text, encoding="utf-8")
+        draw(audits, [folder / "audit.png", folder / "audit.pdf"])
     return [folder / name for name in (*texts, "audit.png", "audit.pdf")]
+
+
+@contextmanager
+def _explained(folder: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        reason = "there is a file of that name" if isinstance(error, FileExistsError) else error.strerror or str(error)
+        raise UserError(
+            f"The audit cannot be written into {folder}: {reason}. `--folder` takes another place."
+        ) from None
 
 
 def draw(audits: Sequence[Audit], files: Sequence[Path]) -> None:
@@ -128,7 +148,7 @@ def draw(audits: Sequence[Audit], files: Sequence[Path]) -> None:
 def _bars(audit: Audit) -> dict[str, dict[str, float | None]]:
     bars: dict[str, dict[str, float | None]] = {}
     for verdict in audit.verdicts:
-        worst = verdict.worst if verdict.mechanism != "none" else audit.guess
+        worst = audit.guess if verdict.silent else verdict.worst
         member = verdict.membership.measured if verdict.membership else None
         bars[verdict.mechanism] = dict(zip(SHADES, (worst.top, worst.exact, member), strict=True))
         bars[verdict.mechanism]["ARI"] = verdict.agreement
