@@ -9,7 +9,6 @@ from __future__ import annotations
 import dataclasses
 import inspect
 import os
-import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,6 +17,7 @@ from typing import Annotated, Any, Literal, get_type_hints
 from annotated_types import Ge, Gt, Le
 
 from afbs import registry
+from afbs.files import ENCODING, path_of, toml
 from afbs.interfaces import Algorithm, Availability, LabelMechanism, Latency, Partition, Source
 from afbs.types import ModelChoice, Training, UserError
 
@@ -26,14 +26,18 @@ from afbs.types import ModelChoice, Training, UserError
 class RunSettings:
     """Table `[run]`: what is simulated, and how it is computed."""
 
-    seed: Annotated[int, Ge(0)] = 1
-    virtual_days: Annotated[float, Gt(0)] = 20.0
+    seed: Annotated[int, Ge(0), Le(2**63 - 1)] = 1
+    virtual_days: Annotated[float, Gt(0), Le(36_525)] = 20.0
     in_flight: Annotated[int, Ge(1)] = 120
     stop_when_lr_below: Annotated[float, Ge(0)] = 0.0
     executor: Literal["processes", "inline"] = "processes"
-    workers: Annotated[int, Ge(0)] = 0
+    workers: Annotated[int, Ge(0), Le(1024)] = 0
     device: str = "cpu"
     checkpoint_seconds: Annotated[float, Ge(0)] = 60.0
+
+    def __post_init__(self) -> None:
+        if self.device.partition(":")[0] == "meta":
+            raise UserError("`run.device` = 'meta' holds no numbers to train with. 'cpu' would do.")
 
     @property
     def horizon(self) -> float:
@@ -51,7 +55,7 @@ class RunSettings:
 class Evaluation:
     """Table `[evaluation]`: at which virtual times the model is tested. `every` adds every so many versions."""
 
-    points: Annotated[int, Ge(1)] = 150
+    points: Annotated[int, Ge(1), Le(100_000)] = 150
     spacing: Literal["log", "linear"] = "log"
     every: Annotated[int, Ge(0)] = 0
     target: Annotated[float, Ge(0), Le(1)] = 0.9
@@ -143,17 +147,15 @@ def _tables(source: Config | Mapping[str, Any] | str | Path) -> dict[str, Any]:
         return {**source.tables, **objects, "model": source.model}
     if isinstance(source, Mapping):
         return {key: dict(value) if isinstance(value, Mapping) else value for key, value in source.items()}
-    path = Path(source)
-    for folder in (path.parent, Path()):
-        registry.search(folder)
+    path = path_of("FILE.toml", source)
+    registry.search(path.parent, Path())
     try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
+        text = path.read_text(encoding=ENCODING)
     except FileNotFoundError:
         raise UserError(f"There is no file {path}.") from None
     except (OSError, UnicodeDecodeError) as error:
         raise UserError(f"{path} cannot be read: {error}.") from error
-    except tomllib.TOMLDecodeError as error:
-        raise UserError(f"{path} is not TOML: {error}.") from error
+    return toml(str(path), text)
 
 
 def _override(tables: dict[str, Any], path: str, value: Any) -> None:
@@ -185,6 +187,7 @@ def _part(table: str, base: type, given: Any, default: str) -> tuple[Any, dict[s
         given = _own_data(given)
     if isinstance(given, base):
         checked = _settings(table, type(given), _values(given)) if dataclasses.is_dataclass(given) else given
+        _check_draws(checked)
         return checked, _as_table(checked)
     if not isinstance(given, Mapping):
         raise UserError(
@@ -198,7 +201,17 @@ def _part(table: str, base: type, given: Any, default: str) -> tuple[Any, dict[s
     if not (isinstance(part, type) and issubclass(part, base)):
         raise UserError(f"`{table}.name` is {name!r}, which is not a subclass of afbs.interfaces.{base.__name__}.")
     built = _settings(table, part, settings)
+    _check_draws(built)
     return built, {"name": name, **_plain(built)}
+
+
+def _check_draws(part: Any) -> None:
+    if isinstance(part, Latency) and getattr(part, "per", None) not in ("client", "job"):
+        found = f"got {part.per!r}" if hasattr(part, "per") else "and does not"
+        raise UserError(
+            f"`latency`: the class {type(part).__name__} must say how often `duration` is asked, {found}: `per` = "
+            "'client' (once a client) or 'job' (once a job)."
+        )
 
 
 def _own_data(given: Any) -> Any:
@@ -206,11 +219,11 @@ def _own_data(given: Any) -> Any:
     if isinstance(given, Mapping | str | Source):
         return given
     if isinstance(given, tuple) and len(given) in (2, 4):
-        from afbs.data._memory import Arrays
+        from afbs.data import Arrays
 
         return Arrays(*given)
     if hasattr(given, "__getitem__") and hasattr(given, "__len__"):
-        from afbs.data._memory import from_torch
+        from afbs.data import from_torch
 
         return from_torch(given)
     return given
@@ -230,7 +243,8 @@ def _model(given: Any) -> tuple[ModelChoice, dict[str, Any]]:
     if not isinstance(name, str):
         raise UserError(f"`model.name` must be text, got {name!r}.")
     registry.check("model", name)
-    return ModelChoice(name, settings), {"name": name, **settings}
+    build = registry.find("model", name) if registry.is_shadowed(name) else name
+    return ModelChoice(build, settings), {"name": name, **settings}
 
 
 def _settings(table: str, cls: type, given: Any) -> Any:
@@ -239,18 +253,19 @@ def _settings(table: str, cls: type, given: Any) -> Any:
     _refuse_unfinished(table, cls)
     registry.refuse_unknown(table, given, _fields(cls))
     missing = [key for key in _fields(cls, needed=True) if key not in given]
-    if missing:
-        raise UserError(
-            f"`{table}.{missing[0]}` must be given. (What was made in Python must be given to `afbs.resume` again.)"
-        )
     wanted = _types(cls)
+    if missing:
+        in_python = not registry.is_checked(wanted.get(missing[0], Any))
+        hint = " It was made in Python, and must be given to `afbs.resume` again." if in_python else ""
+        raise UserError(f"`{table}.{missing[0]}` must be given.{hint}")
     endless = table in _MAY_BE_INFINITE
-    return cls(
-        **{
-            key: registry.checked(f"{table}.{key}", wanted.get(key, Any), value, endless)
-            for key, value in given.items()
-        }
-    )
+    values = {
+        key: registry.checked(f"{table}.{key}", wanted.get(key, Any), value, endless) for key, value in given.items()
+    }
+    try:
+        return cls(**values)
+    except (ValueError, TypeError) as error:  # how a class of a user's own says what it does not like
+        raise UserError(f"`[{table}]`: {cls.__name__} does not take these settings: {error}.") from error
 
 
 def _refuse_unfinished(table: str, cls: type) -> None:
@@ -262,7 +277,7 @@ def _refuse_unfinished(table: str, cls: type) -> None:
 def _types(cls: type) -> dict[str, Any]:
     try:
         return get_type_hints(cls, include_extras=True)
-    except NameError:  # a user's annotations may name what only a type checker imports; then nothing is checked
+    except (NameError, AttributeError, TypeError, SyntaxError):  # what only a type checker understands
         return {}
 
 
@@ -291,6 +306,8 @@ def _as_table(part: Any) -> dict[str, Any]:
 
 def _path(thing: Any) -> str:
     """`package.module:Name`, or just the name of what ships with afbs."""
+    if known := registry.path_of(thing):
+        return known
     module = getattr(thing, "__module__", "")
     package, _, last = module.rpartition(".")
     if package.startswith("afbs.") and not last.startswith("_"):
