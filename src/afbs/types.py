@@ -200,7 +200,8 @@ class Dataset:
 
     A model is given `(x / 255 - shift) / scale` where x is uint8 (one shift and scale a channel), `(x - shift) / scale`
     where x is floating, and x itself, as int64, where x holds token ids below `tokens` (0 is padding).
-    `owners` says whose sample each training sample is, where the data knows (natural clients).
+    `owners` says whose sample each training sample is, where the data knows (natural clients). `names` are those of the
+    classes and `owner_names` those of the owners, each in the order of their numbers, where there are any.
     """
 
     train_x: NDArray[Any]
@@ -212,6 +213,8 @@ class Dataset:
     scale: tuple[float, ...] = (1.0,)
     tokens: int = 0
     owners: NDArray[np.int64] | None = None
+    names: tuple[str, ...] = ()
+    owner_names: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,7 @@ from afbs import registry
 from afbs.algorithms.afbs import AFBS
 from afbs.algorithms.fedbuff import FedBuff
 from afbs.config import TABLES, Config, Evaluation, Record, RunSettings, load
-from afbs.data._memory import Arrays
+from afbs.data import Arrays
 from afbs.interfaces import Latency
 from afbs.latency.uniform import Uniform
 from afbs.types import Training, UserError
