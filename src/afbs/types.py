@@ -171,14 +171,16 @@ class Training:
 
     The learning rate falls by `lr_decay` once an update of the model, once `lr_decay_seconds` of virtual time (by
     default the mean length of a synchronous round in the paper's setting, 6000 s · 120/121), or never.
+    A last batch that is smaller than the others is kept, dropped, or merged with the one before it.
     """
 
-    epochs: Annotated[int, Ge(1)] = 5
-    batch_size: Annotated[int, Ge(1)] = 64
+    epochs: Annotated[int, Ge(1), Le(1_000_000)] = 5
+    batch_size: Annotated[int, Ge(1), Le(2**31)] = 64
     lr: Annotated[float, Gt(0)] = 0.01
     lr_decay: Annotated[float, Gt(0), Le(1)] = 0.999
     lr_decay_unit: Literal["update", "virtual_time", "none"] = "update"
     lr_decay_seconds: Annotated[float, Gt(0)] = 5950.0
+    last_batch: Literal["keep", "drop", "merge"] = "keep"
 
     def rate(self, version: int, time: float) -> float:
         """The learning rate of a job dispatched at `time` from `version`."""

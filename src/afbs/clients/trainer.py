@@ -9,6 +9,7 @@ import numpy as np
 import torch
 from torch.nn.functional import cross_entropy
 
+from afbs.clients.batches import batches, names_small_batches
 from afbs.clients.build import build
 from afbs.clients.flatten import FlatModel
 from afbs.clients.samples import Samples
@@ -34,6 +35,7 @@ class Trainer:
         vector: Vector = self._model.vector.cpu().numpy().copy()
         return vector
 
+    @names_small_batches
     def train(
         self,
         task: int,
@@ -55,11 +57,11 @@ class Trainer:
         model.load(start)
         model.module.train()
         params, anchor = model.trainable, start[: len(model.trainable)]
+        sizes = batches(len(labels), training)
         steps = 0
         for _ in range(training.epochs):
-            order = torch.from_numpy(rng.permutation(len(labels))).to(device)
-            shuffled = torch.split(samples[order], training.batch_size)
-            targets = torch.split(labels[order], training.batch_size)
+            order = torch.from_numpy(rng.permutation(len(labels))[: sum(sizes)]).to(device)
+            shuffled, targets = torch.split(samples[order], sizes), torch.split(labels[order], sizes)
             for x, y in zip(shuffled, targets, strict=True):
                 model.backward(cross_entropy(model.module(x), y))
                 model.descend(job.lr, rule.gradient(params, anchor, memory))
@@ -73,7 +75,7 @@ class Trainer:
             new_state[:] = 0.0
             new_state[: len(params)] = rule.finish(memory, anchor, params).cpu().numpy()
         finite = bool(np.isfinite(out).all())
-        return Trained(task, finite, steps, len(labels) * training.epochs, perf_counter() - began)
+        return Trained(task, finite, steps, sum(sizes) * training.epochs, perf_counter() - began)
 
     def evaluate(self, task: int, base: Vector, part: int) -> Evaluated:
         """The model on one part of the test set."""
@@ -84,9 +86,9 @@ class Trainer:
         classes = self._work.dataset.classes
         loss = 0.0
         confusion = torch.zeros(classes * classes, dtype=torch.int64)
-        batches = zip(torch.split(samples, _EVALUATION_BATCH), torch.split(labels, _EVALUATION_BATCH), strict=True)
+        parts = zip(torch.split(samples, _EVALUATION_BATCH), torch.split(labels, _EVALUATION_BATCH), strict=True)
         with torch.inference_mode():
-            for x, y in batches:
+            for x, y in parts:
                 scores = self._model.module(x).cpu()
                 loss += float(cross_entropy(scores, y, reduction="sum"))
                 # A model that has diverged predicts class 0: argmax of NaN is not a class.
