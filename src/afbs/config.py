@@ -9,6 +9,7 @@ from __future__ import annotations
 import dataclasses
 import inspect
 import os
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -312,4 +313,7 @@ def _path(thing: Any) -> str:
     package, _, last = module.rpartition(".")
     if package.startswith("afbs.") and not last.startswith("_"):
         return last
-    return f"{module}:{getattr(thing, '__qualname__', type(thing).__name__)}"
+    name = getattr(thing, "__qualname__", type(thing).__name__)
+    # What a package has from a private file of its own is known by the package's name.
+    public = last.startswith("_") and getattr(sys.modules.get(package), name, None) is thing
+    return f"{package if public else module}:{name}"

@@ -158,7 +158,7 @@ def test_an_impossible_share_says_what_would_do() -> None:
 
 def test_too_few_samples_say_what_would_do() -> None:
     labels = labels_of([5, 5], 0)
-    with pytest.raises(UserError, match=r"`partition\.clients`: cluster 0 has 10 samples for 20 clients"):
+    with pytest.raises(UserError, match=r"`partition\.clients`: 20 clients with at least 1 of 10 samples"):
         split(Clustered(clients=20), labels)
     for partition in (Iid(clients=6, min_examples=2), Dirichlet(clients=6, min_examples=2)):
         with pytest.raises(UserError, match=r"`partition\.clients`: 6 clients .* at most 5 clients would do"):

@@ -53,9 +53,6 @@ class Arrays(Source):
         return None if values is None else column(f"`data`: {_CALLED[name]}", values)
 
 
-Arrays.__module__ = "afbs.data"  # where it is at home; a run's configuration says so
-
-
 def from_torch(train: Any, test: Any = None, owners: NDArray[Any] | None = None) -> Arrays:
     """Read a torch Dataset of (sample, label) pairs once, in order. Its transforms are applied: random ones freeze."""
     train_x, train_y = _materialised(train)
