@@ -43,6 +43,7 @@ def populate(config: Config) -> Population:
     dataset = config.data.load()
     if not isinstance(dataset, Dataset):
         raise UserError(f"`data`: {_called(config.data)}.load must give an afbs.types.Dataset, got {_kind(dataset)}.")
+    _check_form(dataset)
     _check_samples("train", dataset.train_x, dataset.train_y, dataset.classes)
     _check_samples("test", dataset.test_x, dataset.test_y, dataset.classes)
     split = config.partition.split(dataset.train_y, dataset.owners, Key.root(config.run.seed, "partition"))
@@ -72,6 +73,28 @@ def populate(config: Config) -> Population:
         ClientInfo(client, len(chosen), cluster_of.get(client, 0)) for client, chosen in enumerate(split.indices)
     ]
     return Population(dataset, split, grouping, clients)
+
+
+def _check_form(dataset: Dataset) -> None:
+    """What a source of the user's own may have got wrong; the package's own cannot."""
+    for name in ("train_x", "train_y", "test_x", "test_y"):
+        values = getattr(dataset, name)
+        if not isinstance(values, np.ndarray):
+            raise UserError(f"`data`: `{name}` must be a numpy array, got {_kind(values)}.")
+    train, test = dataset.train_x, dataset.test_x
+    pixels = [values.dtype == np.uint8 for values in (train, test)]
+    if train.ndim < 2 or train.shape[1:] != test.shape[1:] or pixels[0] != pixels[1]:
+        raise UserError(
+            f"`data`: training samples are {train.dtype} of shape {train.shape[1:]}, test samples {test.dtype} of "
+            f"shape {test.shape[1:]}; expected the same, with at least one number a sample."
+        )
+    for name, fits in (("shift", np.isfinite), ("scale", lambda values: np.isfinite(values) & (values != 0))):
+        values = np.asarray(getattr(dataset, name), np.float64)
+        if len(values) not in (1, train.shape[1]) or not fits(values).all():
+            raise UserError(
+                f"`data`: `{name}` must be one number or one for each of {train.shape[1]} channels, all finite"
+                f"{' and not 0' if name == 'scale' else ''}."
+            )
 
 
 def _check_samples(split: str, samples: NDArray[Any], labels: NDArray[np.int64], classes: int) -> None:

@@ -11,7 +11,7 @@ from functools import cache
 from typing import Any
 
 from pydantic import ConfigDict, TypeAdapter, ValidationError
-from pydantic.errors import PydanticSchemaGenerationError
+from pydantic.errors import PydanticUserError
 
 from afbs.imports import attribute, is_shadowed, path_of, search
 from afbs.interfaces import Algorithm, Availability, LabelMechanism, Latency, Partition, Source
@@ -124,7 +124,7 @@ def short(value: Any) -> str:
 def _adapter(wanted: Any, endless: bool) -> TypeAdapter[Any] | None:
     try:
         return TypeAdapter(wanted, config=ConfigDict(allow_inf_nan=endless))
-    except PydanticSchemaGenerationError:
+    except PydanticUserError:
         return None
 
 

@@ -215,6 +215,8 @@ def test_pathological_asks_for_no_more_classes_than_there_are() -> None:
     with pytest.raises(UserError, match=r"`partition\.classes` must be at most 2 for these data, got 3"):
         split(Pathological(4, 3), labels_of([30, 30], 0))
     with pytest.raises(UserError, match=r"class 0 has 3 samples for \d+ clients"):
+        split(Pathological(6, 2), labels_of([3, 3], 0))
+    with pytest.raises(UserError, match=r"`partition\.clients`: 30 clients with at least 1 of 6 samples each"):
         split(Pathological(30, 2), labels_of([3, 3], 0))
 
 

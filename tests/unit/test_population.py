@@ -46,7 +46,7 @@ class Dealt(Partition):
 def spoilt(value: float, dtype: Any) -> Dataset:
     samples = X.astype(dtype)
     samples[33, 1] = value
-    return replace(PLAIN, train_x=samples)
+    return replace(PLAIN, train_x=samples, test_x=X[:10].astype(dtype))
 
 
 @pytest.mark.parametrize(
@@ -54,6 +54,16 @@ def spoilt(value: float, dtype: Any) -> Dataset:
     [
         ((X, Y), r"Given\.load must give an afbs\.types\.Dataset, got a tuple"),
         (None, r"Given\.load must give an afbs\.types\.Dataset, got nothing"),
+        (replace(PLAIN, train_x=X.tolist()), "`train_x` must be a numpy array, got a list"),
+        (replace(PLAIN, train_y=Y.tolist()), "`train_y` must be a numpy array, got a list"),
+        (replace(PLAIN, test_x=X[:10].astype(np.uint8)), r"samples are float32 of shape \(3,\), test samples uint8 of"),
+        (replace(PLAIN, test_x=PLAIN.test_x[:, :2]), r"test samples float32 of shape \(2,\); expected the same"),
+        (
+            replace(PLAIN, scale=(0.0,)),
+            "`scale` must be one number or one for each of 3 channels, all finite and not 0",
+        ),
+        (replace(PLAIN, shift=(np.nan,)), "`shift` must be one number or one for each of 3 channels, all finite"),
+        (replace(PLAIN, shift=(0.0, 0.0)), "`shift` must be one number or one for each of 3 channels"),
         (spoilt(1e300, np.float64), "train sample 33 has a value that is not finite as float32"),
         (spoilt(np.nan, np.float32), "train sample 33 has a value that is not finite as float32"),
     ],

@@ -18,7 +18,7 @@ import tempfile
 import time
 import weakref
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -74,14 +74,8 @@ class Entry:
     @property
     def in_use(self) -> bool:
         """Whether a process has it open, as far as can be known."""
-        try:
-            lock = os.open(self.folder / "meta.json", os.O_RDONLY)
-        except OSError:
-            return False
-        try:
-            return not _locked(lock, alone=True)
-        finally:
-            os.close(lock)
+        with _alone(self.folder) as alone:
+            return not alone
 
 
 def cache_folder() -> Path:
@@ -123,6 +117,14 @@ def entries(name: str = "") -> list[Entry]:
         if folder.is_dir() and called and name in ("", called):
             found.append(Entry(called, folder))
     return found
+
+
+def discard(entry: Entry) -> bool:
+    """Remove an entry unless it is in use."""
+    with _alone(entry.folder) as alone:
+        if alone:
+            forget(entry)
+        return alone
 
 
 def forget(entry: Entry) -> None:
@@ -201,6 +203,20 @@ def _mapped(path: Path, facts: Mapping[str, Any]) -> NDArray[Any]:
 def _compare(path: Path, digest: str, facts: Mapping[str, Any]) -> None:
     if digest != facts["sha256"]:
         raise DamagedError(f"{path}: the sha256 of the array is {digest}, expected {facts['sha256']}")
+
+
+@contextmanager
+def _alone(folder: Path) -> Iterator[bool]:
+    """Whether nobody has an entry open; nobody will, until this is over."""
+    try:
+        lock = os.open(folder / "meta.json", os.O_RDONLY)
+    except OSError:
+        yield True  # without it nobody can have opened the entry
+        return
+    try:
+        yield _locked(lock, alone=True)
+    finally:
+        os.close(lock)
 
 
 def _locked(lock: int, alone: bool) -> bool:

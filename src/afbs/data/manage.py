@@ -18,7 +18,7 @@ from afbs.data._about import About
 from afbs.data._hub import Hub, HuggingFace, download
 from afbs.data._hub_files import HubParquet
 from afbs.data._official import Found, Official, by_hand, files_folder, find, find_in, read
-from afbs.data._store import DamagedError, Entry, entries, forget, verify
+from afbs.data._store import DamagedError, Entry, discard, entries, forget, verify
 from afbs.interfaces import Source
 from afbs.registry import find as part
 from afbs.registry import names, summary
@@ -169,13 +169,10 @@ def _is_meant(entry: Entry, what: Sequence[str], published: Sequence[str]) -> bo
 
 def _removed(entry: Entry) -> Removal:
     size = entry.bytes
-    if entry.in_use:
-        return Removal(entry.folder.name, size, "it is in use")
     try:
-        forget(entry)
+        return Removal(entry.folder.name, size, "" if discard(entry) else "it is in use")
     except OSError as error:
         return Removal(entry.folder.name, size, error.strerror or str(error))
-    return Removal(entry.folder.name, size)
 
 
 def _copy(entry: Entry) -> Copy:
