@@ -10,8 +10,8 @@ import dataclasses
 import inspect
 import os
 import sys
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_type_hints
 
@@ -93,6 +93,8 @@ class Config:
     evaluation: Evaluation
     record: Record
     tables: Mapping[str, Any]
+    modules: tuple[str, ...] = field(default=(), compare=False)
+    """The folders in which `module:Name` was looked for first; `load` takes them for a copy that lies elsewhere."""
 
 
 _SETTINGS: dict[str, type] = {
@@ -115,13 +117,21 @@ _DEFAULT_MODEL = "lenet5"
 TABLES = [*_SETTINGS, *_PARTS, "model"]
 
 
-def load(source: Config | Mapping[str, Any] | str | Path, overrides: Mapping[str, Any] | None = None) -> Config:
+def load(
+    source: Config | Mapping[str, Any] | str | Path,
+    overrides: Mapping[str, Any] | None = None,
+    modules: Sequence[str | Path] = (),
+) -> Config:
     """A checked configuration from a file, a mapping of tables, or another configuration.
 
     Overrides are tables (`{"algorithm": {"buffer_size": 20}}`), single settings (`{"algorithm.buffer_size": 20}`) or
     a user's own objects (`{"algorithm": MyAlgorithm()}`). A new `name` keeps the settings that the new part also has;
-    a new model starts with none.
+    a new model starts with none. A user's own modules are looked for beside the file, in the current folder and in
+    `modules`, before anywhere else.
     """
+    places = _places(source, modules)
+    if places:
+        registry.search(*map(Path, places))
     tables = _tables(source)
     for path, value in (overrides or {}).items():
         _override(tables, path, value)
@@ -139,7 +149,16 @@ def load(source: Config | Mapping[str, Any] | str | Path, overrides: Mapping[str
         built[table], written[table] = _part(table, base, tables.get(table, {}), default)
     built["model"], written["model"] = _model(tables.get("model", {}))
     name = tables.get("name") or "-".join(written[part]["name"].rpartition(":")[2] for part in ("algorithm", "data"))
-    return Config(name=name, tables={"name": name, **written}, **built)
+    return Config(name=name, tables={"name": name, **written}, modules=places, **built)
+
+
+def _places(source: Config | Mapping[str, Any] | str | Path, modules: Sequence[str | Path]) -> tuple[str, ...]:
+    own: Sequence[str | Path] = ()
+    if isinstance(source, Config):
+        own = source.modules
+    elif not isinstance(source, Mapping):
+        own = (path_of("FILE.toml", source).parent, Path())
+    return tuple(dict.fromkeys(str(Path(folder).resolve()) for folder in (*own, *modules)))
 
 
 def _tables(source: Config | Mapping[str, Any] | str | Path) -> dict[str, Any]:
@@ -149,7 +168,6 @@ def _tables(source: Config | Mapping[str, Any] | str | Path) -> dict[str, Any]:
     if isinstance(source, Mapping):
         return {key: dict(value) if isinstance(value, Mapping) else value for key, value in source.items()}
     path = path_of("FILE.toml", source)
-    registry.search(path.parent, Path())
     try:
         text = path.read_text(encoding=ENCODING)
     except FileNotFoundError:
@@ -286,9 +304,9 @@ def _fields(cls: Any, needed: bool = False) -> list[str]:
     """The settings of a part; with `needed`, those that have no default."""
     if not dataclasses.is_dataclass(cls):
         return []
-    fields = [field for field in dataclasses.fields(cls) if field.init]
+    fields = [each for each in dataclasses.fields(cls) if each.init]
     blank = dataclasses.MISSING
-    return [field.name for field in fields if not needed or field.default is field.default_factory is blank]
+    return [each.name for each in fields if not needed or each.default is each.default_factory is blank]
 
 
 def _plain(part: Any) -> dict[str, Any]:

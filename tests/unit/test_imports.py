@@ -129,3 +129,17 @@ def test_what_is_no_path_is_refused(name: str) -> None:
 def test_a_name_that_a_module_does_not_have_is_refused() -> None:
     with pytest.raises(UserError, match="module 'json' has no attribute 'Nothing'"):
         registry.find("model", "json:Nothing")
+
+
+def test_a_copy_of_a_configuration_finds_the_modules_of_the_first(place: Path) -> None:
+    for folder in ("home", "elsewhere"):
+        (place / folder).mkdir()
+    (place / "home" / "calendar.py").write_text("class Net: ...\n")
+    (place / "home" / "own.toml").write_text("[model]\nname = 'calendar:Net'\n")
+    (place / "elsewhere" / "own.toml").write_text("[model]\nname = 'calendar:Net'\n")
+    first = load(place / "home" / "own.toml")
+    assert first.modules[0] == str(place / "home")
+    copied = load(place / "elsewhere" / "own.toml", modules=first.modules)
+    assert copied.model.build is first.model.build
+    load(place / "elsewhere" / "own.toml")
+    assert load(first, {"model.name": "calendar:Net"}).model.build is first.model.build

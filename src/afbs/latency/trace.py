@@ -44,7 +44,7 @@ class Trace(Latency):
         _check_period("latency", self.period)
 
     def duration(self, client: ClientInfo, start: float, key: Key) -> float:
-        starts, durations = _of(self._rows, client.id, self.share, "latency", self.path)
+        starts, durations = _of(self._rows, self._known, client.id, self.share, "latency", self.path)
         place = bisect_right(starts, start % self.period if self.period else start) - 1
         # Before the first row of a repeated file the last of the round before still holds.
         return durations[place if place >= 0 or self.period else 0]
@@ -52,6 +52,10 @@ class Trace(Latency):
     @cached_property
     def _rows(self) -> _Rows:
         return _read(self.path, "duration")
+
+    @cached_property
+    def _known(self) -> list[ClientId]:
+        return list(self._rows)
 
 
 class _Presence(NamedTuple):
@@ -88,8 +92,12 @@ class TraceAvailability(Availability):
     def _rows(self) -> _Rows:
         return {client: _merged(pairs, self.period) for client, pairs in _read(self.path, "end").items()}
 
+    @cached_property
+    def _known(self) -> list[ClientId]:
+        return list(self._rows)
+
     def _presence(self, client: ClientInfo, time: float) -> _Presence:
-        starts, ends = _of(self._rows, client.id, self.share, "availability", self.path)
+        starts, ends = _of(self._rows, self._known, client.id, self.share, "availability", self.path)
         period = self.period
         round_start = time - time % period if period else 0.0
         moment = time - round_start + _ULPS * math.ulp(time)
@@ -148,11 +156,10 @@ def _closed(starts: list[float], ends: list[float], period: float, slack: float)
     return starts, ends
 
 
-def _of(rows: _Rows, client: ClientId, share: bool, part: str, path: str) -> _Pairs:
+def _of(rows: _Rows, known: list[ClientId], client: ClientId, share: bool, part: str, path: str) -> _Pairs:
     if client in rows:
         return rows[client]
     if share:
-        known = list(rows)
         return rows[known[client % len(known)]]
     raise UserError(
         f"`{part}.path`: {path} has no row for client {client}, only for {len(rows)} others. "
