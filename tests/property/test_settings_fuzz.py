@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import os
+import shutil
+import tempfile
 from datetime import date
 from functools import cache
 from itertools import islice, pairwise
@@ -26,6 +29,7 @@ from afbs.types import ClientInfo, Stopped, Training, UserError
 LABELS = np.arange(300) % 5
 CLIENTS = [ClientInfo(client, 10 * client + 1) for client in range(6)]
 ROOT = Key.root(0, "test")
+HOME = Path(tempfile.gettempdir()) / f"afbs-fuzz-{os.getpid()}"
 TABLES: dict[str, type] = {"run": RunSettings, "evaluation": Evaluation, "training": Training, "record": Record}
 PARTS = [(kind, name) for kind in ("partition", "latency", "availability") for name in registry.names(kind)]
 SOURCES = [("data", name) for name in ("npz", "images", "text")]
@@ -63,9 +67,8 @@ odd = st.one_of(
 @cache
 def files() -> dict[str, str]:
     """One good file or folder for each part that needs a path."""
-    import tempfile
-
-    folder = Path(tempfile.mkdtemp(prefix="afbs-test-"))
+    folder = HOME
+    folder.mkdir()
     (folder / "latency.csv").write_text("client,start,duration\n" + "".join(f"{c},{c},9\n" for c in range(6)))
     (folder / "availability.csv").write_text("client,start,end\n" + "".join(f"{c},{c},99\n" for c in range(6)))
     np.savez(folder / "own.npz", train_x=np.zeros((30, 2)), train_y=np.arange(30) % 3)
@@ -151,6 +154,7 @@ def _cache(tmp_path_factory: pytest.TempPathFactory) -> Any:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("AFBS_CACHE", str(tmp_path_factory.mktemp("cache")))
         yield
+    shutil.rmtree(HOME, ignore_errors=True)
 
 
 def single_settings() -> list[tuple[str, str, str]]:
