@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from afbs.config import Config, load
-from afbs.data._memory import Arrays
+from afbs.data import Arrays
 
 DAYS = 0.3
 """Virtual time of one round: some 1,100 arrivals."""

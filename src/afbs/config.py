@@ -9,15 +9,16 @@ from __future__ import annotations
 import dataclasses
 import inspect
 import math
-import tomllib
-from collections.abc import Mapping
-from dataclasses import dataclass
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_type_hints
 
 from annotated_types import Ge, Gt, Le
 
 from afbs import registry
+from afbs.files import ENCODING, path_of, toml
 from afbs.interfaces import (
     Algorithm,
     Availability,
@@ -38,13 +39,17 @@ class RunSettings:
     It ends after `virtual_days`, or after so many `versions` (0: however many there are).
     """
 
-    seed: Annotated[int, Ge(0)] = 1
-    virtual_days: Annotated[float, Gt(0)] = 20.0
+    seed: Annotated[int, Ge(0), Le(2**63 - 1)] = 1
+    virtual_days: Annotated[float, Gt(0), Le(36_525)] = 20.0
     in_flight: Annotated[int, Ge(1)] = 120
     versions: Annotated[int, Ge(0)] = 0
     stop_when_lr_below: Annotated[float, Ge(0)] = 0.0
     device: str = "cpu"
     checkpoint_seconds: Annotated[float, Ge(0)] = 60.0
+
+    def __post_init__(self) -> None:
+        if self.device.partition(":")[0] == "meta":
+            raise UserError("`run.device` = 'meta' holds no numbers to train with. 'cpu' would do.")
 
     @property
     def horizon(self) -> float:
@@ -55,7 +60,7 @@ class RunSettings:
 class Evaluation:
     """Table `[evaluation]`: at which virtual times the model is tested. `every` adds every so many versions."""
 
-    points: Annotated[int, Ge(1)] = 150
+    points: Annotated[int, Ge(1), Le(100_000)] = 150
     spacing: Literal["log", "linear"] = "log"
     every: Annotated[int, Ge(0)] = 0
     target: Annotated[float, Ge(0), Le(1)] = 0.9
@@ -94,6 +99,8 @@ class Config:
     evaluation: Evaluation
     record: Record
     tables: Mapping[str, Any]
+    modules: tuple[str, ...] = field(default=(), compare=False)
+    """The folders in which `module:Name` was looked for first; `load` takes them for a copy that lies elsewhere."""
 
 
 _SETTINGS: dict[str, type] = {
@@ -118,13 +125,21 @@ _DEFAULT_MODEL = "lenet5"
 TABLES = [*_SETTINGS, *_PARTS, "model"]
 
 
-def load(source: Config | Mapping[str, Any] | str | Path, overrides: Mapping[str, Any] | None = None) -> Config:
+def load(
+    source: Config | Mapping[str, Any] | str | Path,
+    overrides: Mapping[str, Any] | None = None,
+    modules: Sequence[str | Path] = (),
+) -> Config:
     """A checked configuration from a file, a mapping of tables, or another configuration.
 
     Overrides are tables (`{"algorithm": {"buffer_size": 20}}`), single settings (`{"algorithm.buffer_size": 20}`) or
     a user's own objects (`{"algorithm": MyAlgorithm()}`). A new `name` keeps the settings that the new part takes too;
-    a new model starts with none.
+    a new model starts with none. A user's own modules are looked for beside the file, in the current folder and in
+    `modules`, before anywhere else.
     """
+    places = _places(source, modules)
+    if places:
+        registry.search(*map(Path, places))
     tables = _tables(source)
     for path, value in (overrides or {}).items():
         _override(tables, path, value)
@@ -142,7 +157,16 @@ def load(source: Config | Mapping[str, Any] | str | Path, overrides: Mapping[str
         built[table], written[table] = _part(table, base, tables.get(table, {}), default)
     built["model"], written["model"] = _model(tables.get("model", {}))
     name = tables.get("name") or "-".join(written[part]["name"].rpartition(":")[2] for part in ("algorithm", "data"))
-    return Config(name=name, tables={"name": name, **written}, **built)
+    return Config(name=name, tables={"name": name, **written}, modules=places, **built)
+
+
+def _places(source: Config | Mapping[str, Any] | str | Path, modules: Sequence[str | Path]) -> tuple[str, ...]:
+    own: Sequence[str | Path] = ()
+    if isinstance(source, Config):
+        own = source.modules
+    elif not isinstance(source, Mapping):
+        own = (path_of("FILE.toml", source).parent, Path())
+    return tuple(dict.fromkeys(str(Path(folder).resolve()) for folder in (*own, *modules)))
 
 
 def accepts(part: Any, setting: str, value: Any) -> bool:
@@ -162,17 +186,14 @@ def _tables(source: Config | Mapping[str, Any] | str | Path) -> dict[str, Any]:
         return {**source.tables, **objects, "model": source.model}
     if isinstance(source, Mapping):
         return {key: dict(value) if isinstance(value, Mapping) else value for key, value in source.items()}
-    path = Path(source)
-    for folder in (path.parent, Path()):
-        registry.search(folder)
+    path = path_of("FILE.toml", source)
     try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
+        text = path.read_text(encoding=ENCODING)
     except FileNotFoundError:
         raise UserError(f"There is no file {path}.") from None
     except (OSError, UnicodeDecodeError) as error:
         raise UserError(f"{path} cannot be read: {error}.") from error
-    except tomllib.TOMLDecodeError as error:
-        raise UserError(f"{path} is not TOML: {error}.") from error
+    return toml(str(path), text)
 
 
 def _override(tables: dict[str, Any], path: str, value: Any) -> None:
@@ -204,6 +225,7 @@ def _part(table: str, base: type, given: Any, default: str) -> tuple[Any, dict[s
         given = _own_data(given)
     if isinstance(given, base):
         checked = _settings(table, type(given), _values(given)) if dataclasses.is_dataclass(given) else given
+        _check_draws(checked)
         return checked, _as_table(checked)
     if not isinstance(given, Mapping):
         raise UserError(
@@ -217,7 +239,17 @@ def _part(table: str, base: type, given: Any, default: str) -> tuple[Any, dict[s
     if not (isinstance(part, type) and issubclass(part, base)):
         raise UserError(f"`{table}.name` is {name!r}, which is not a subclass of afbs.interfaces.{base.__name__}.")
     built = _settings(table, part, settings)
+    _check_draws(built)
     return built, {"name": name, **_plain(built)}
+
+
+def _check_draws(part: Any) -> None:
+    if isinstance(part, Latency) and getattr(part, "per", None) not in ("client", "job"):
+        found = f"got {part.per!r}" if hasattr(part, "per") else "and does not"
+        raise UserError(
+            f"`latency`: the class {type(part).__name__} must say how often `duration` is asked, {found}: `per` = "
+            "'client' (once a client) or 'job' (once a job)."
+        )
 
 
 def _own_data(given: Any) -> Any:
@@ -225,11 +257,11 @@ def _own_data(given: Any) -> Any:
     if isinstance(given, Mapping | str | Source):
         return given
     if isinstance(given, tuple) and len(given) in (2, 4):
-        from afbs.data._memory import Arrays
+        from afbs.data import Arrays
 
         return Arrays(*given)
     if hasattr(given, "__getitem__") and hasattr(given, "__len__"):
-        from afbs.data._memory import from_torch
+        from afbs.data import from_torch
 
         return from_torch(given)
     return given
@@ -249,7 +281,8 @@ def _model(given: Any) -> tuple[ModelChoice, dict[str, Any]]:
     if not isinstance(name, str):
         raise UserError(f"`model.name` must be text, got {name!r}.")
     registry.check("model", name)
-    return ModelChoice(name, settings), {"name": name, **settings}
+    build = registry.find("model", name) if registry.is_shadowed(name) else name
+    return ModelChoice(build, settings), {"name": name, **settings}
 
 
 def _settings(table: str, cls: type, given: Any) -> Any:
@@ -258,18 +291,20 @@ def _settings(table: str, cls: type, given: Any) -> Any:
     _refuse_unfinished(table, cls)
     registry.refuse_unknown(table, given, _fields(cls))
     missing = [key for key in _fields(cls, needed=True) if key not in given]
-    if missing:
-        raise UserError(
-            f"`{table}.{missing[0]}` must be given. (What was made in Python must be given to `afbs.resume` again.)"
-        )
     wanted = _types(cls)
+    if missing:
+        in_python = not registry.is_checked(wanted.get(missing[0], Any))
+        hint = " It was made in Python, and must be given to `afbs.resume` again." if in_python else ""
+        raise UserError(f"`{table}.{missing[0]}` must be given.{hint}")
     endless = {key for key in given if table in _MAY_BE_INFINITE or getattr(cls, key, None) == math.inf}
-    return cls(
-        **{
-            key: registry.checked(f"{table}.{key}", wanted.get(key, Any), value, key in endless)
-            for key, value in given.items()
-        }
-    )
+    values = {
+        key: registry.checked(f"{table}.{key}", wanted.get(key, Any), value, key in endless)
+        for key, value in given.items()
+    }
+    try:
+        return cls(**values)
+    except (ValueError, TypeError) as error:  # how a class of a user's own says what it does not like
+        raise UserError(f"`[{table}]`: {cls.__name__} does not take these settings: {error}.") from error
 
 
 def _refuse_unfinished(table: str, cls: type) -> None:
@@ -281,7 +316,7 @@ def _refuse_unfinished(table: str, cls: type) -> None:
 def _types(cls: type) -> dict[str, Any]:
     try:
         return get_type_hints(cls, include_extras=True)
-    except NameError:  # a user's annotations may name what only a type checker imports; then nothing is checked
+    except (NameError, AttributeError, TypeError, SyntaxError):  # what only a type checker understands
         return {}
 
 
@@ -289,9 +324,9 @@ def _fields(cls: Any, needed: bool = False) -> list[str]:
     """The settings of a part; with `needed`, those that have no default."""
     if not dataclasses.is_dataclass(cls):
         return []
-    fields = [field for field in dataclasses.fields(cls) if field.init]
+    fields = [each for each in dataclasses.fields(cls) if each.init]
     blank = dataclasses.MISSING
-    return [field.name for field in fields if not needed or field.default is field.default_factory is blank]
+    return [each.name for each in fields if not needed or each.default is each.default_factory is blank]
 
 
 def _plain(part: Any) -> dict[str, Any]:
@@ -310,8 +345,13 @@ def _as_table(part: Any) -> dict[str, Any]:
 
 def _path(thing: Any) -> str:
     """`package.module:Name`, or just the name of what ships with afbs."""
+    if known := registry.path_of(thing):
+        return known
     module = getattr(thing, "__module__", "")
     package, _, last = module.rpartition(".")
     if package.startswith("afbs.") and not last.startswith("_"):
         return last
-    return f"{module}:{getattr(thing, '__qualname__', type(thing).__name__)}"
+    name = getattr(thing, "__qualname__", type(thing).__name__)
+    # What a package has from a private file of its own is known by the package's name.
+    public = last.startswith("_") and getattr(sys.modules.get(package), name, None) is thing
+    return f"{package if public else module}:{name}"

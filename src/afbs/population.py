@@ -14,6 +14,8 @@ from afbs.config import Config
 from afbs.seeds import Key
 from afbs.types import ClientId, ClientInfo, Dataset, Grouping, Split, UserError
 
+_ROWS = 4096
+
 
 @dataclass(frozen=True)
 class Population:
@@ -27,16 +29,29 @@ class Population:
     def label_counts(self) -> dict[ClientId, NDArray[np.int64]]:
         return label_counts(self.dataset.train_y, self.split.indices, self.dataset.classes)
 
+    def owner_names(self) -> list[str] | None:
+        """For each client what its owner is called, where every client is one owner's; else None."""
+        owners, names = self.dataset.owners, self.dataset.owner_names
+        if owners is None or not names:
+            return None
+        whose = [np.unique(owners[chosen]) for chosen in self.split.indices]
+        return [names[owner[0]] for owner in whose] if all(len(owner) == 1 for owner in whose) else None
+
 
 def populate(config: Config) -> Population:
     """The clients that a configuration describes."""
     dataset = config.data.load()
-    _check_labels("train", dataset.train_x, dataset.train_y, dataset.classes)
-    _check_labels("test", dataset.test_x, dataset.test_y, dataset.classes)
+    if not isinstance(dataset, Dataset):
+        raise UserError(f"`data`: {_called(config.data)}.load must give an afbs.types.Dataset, got {_kind(dataset)}.")
+    _check_form(dataset)
+    _check_samples("train", dataset.train_x, dataset.train_y, dataset.classes)
+    _check_samples("test", dataset.test_x, dataset.test_y, dataset.classes)
     split = config.partition.split(dataset.train_y, dataset.owners, Key.root(config.run.seed, "partition"))
-    empty = [client for client, chosen in enumerate(split.indices) if not len(chosen)]
-    if empty:
-        raise UserError(f"`partition`: client {empty[0]} has no samples; every client needs at least one.")
+    if not isinstance(split, Split):
+        raise UserError(
+            f"`partition`: {_called(config.partition)}.split must give an afbs.types.Split, got {_kind(split)}."
+        )
+    _check_split(split, len(dataset.train_y))
     number = len(split.indices)
     if config.run.in_flight > number:
         raise UserError(
@@ -60,7 +75,29 @@ def populate(config: Config) -> Population:
     return Population(dataset, split, grouping, clients)
 
 
-def _check_labels(split: str, samples: NDArray[Any], labels: NDArray[np.int64], classes: int) -> None:
+def _check_form(dataset: Dataset) -> None:
+    """What a source of the user's own may have got wrong; the package's own cannot."""
+    for name in ("train_x", "train_y", "test_x", "test_y"):
+        values = getattr(dataset, name)
+        if not isinstance(values, np.ndarray):
+            raise UserError(f"`data`: `{name}` must be a numpy array, got {_kind(values)}.")
+    train, test = dataset.train_x, dataset.test_x
+    pixels = [values.dtype == np.uint8 for values in (train, test)]
+    if train.ndim < 2 or train.shape[1:] != test.shape[1:] or pixels[0] != pixels[1]:
+        raise UserError(
+            f"`data`: training samples are {train.dtype} of shape {train.shape[1:]}, test samples {test.dtype} of "
+            f"shape {test.shape[1:]}; expected the same, with at least one number a sample."
+        )
+    for name, fits in (("shift", np.isfinite), ("scale", lambda values: np.isfinite(values) & (values != 0))):
+        values = np.asarray(getattr(dataset, name), np.float64)
+        if len(values) not in (1, train.shape[1]) or not fits(values).all():
+            raise UserError(
+                f"`data`: `{name}` must be one number or one for each of {train.shape[1]} channels, all finite"
+                f"{' and not 0' if name == 'scale' else ''}."
+            )
+
+
+def _check_samples(split: str, samples: NDArray[Any], labels: NDArray[np.int64], classes: int) -> None:
     if len(samples) != len(labels) or not len(labels):
         raise UserError(f"`data`: {len(samples)} {split} samples with {len(labels)} labels; each sample needs one.")
     if not np.issubdtype(labels.dtype, np.integer):
@@ -72,3 +109,30 @@ def _check_labels(split: str, samples: NDArray[Any], labels: NDArray[np.int64], 
             f"`data`: the label of {split} sample {where} is {int(labels[where])}; "
             f"with {classes} classes labels go from 0 to {classes - 1}."
         )
+    for start in range(0, len(samples), _ROWS) if np.issubdtype(samples.dtype, np.floating) else ():
+        with np.errstate(over="ignore"):
+            part = samples[start : start + _ROWS].astype(np.float32)
+        if not np.isfinite(part).all():
+            where = start + int(np.argwhere(~np.isfinite(part))[0][0])
+            raise UserError(f"`data`: {split} sample {where} has a value that is not finite as float32.")
+
+
+def _check_split(split: Split, samples: int) -> None:
+    if not len(split.indices):
+        raise UserError("`partition`: there are no clients; at least one is needed.")
+    for client, chosen in enumerate(split.indices):
+        if not len(chosen):
+            raise UserError(f"`partition`: client {client} has no samples; every client needs at least one.")
+        if not isinstance(chosen, np.ndarray) or not np.issubdtype(chosen.dtype, np.integer):
+            raise UserError(f"`partition`: the samples of client {client} must be an array of whole numbers.")
+        if chosen.min() < 0 or chosen.max() >= samples:
+            wrong = int(chosen.min() if chosen.min() < 0 else chosen.max())
+            raise UserError(f"`partition`: client {client} has sample {wrong}; they go from 0 to {samples - 1}.")
+
+
+def _called(part: object) -> str:
+    return type(part).__name__
+
+
+def _kind(value: object) -> str:
+    return "nothing" if value is None else f"a {type(value).__name__}"

@@ -6,15 +6,14 @@ import difflib
 import importlib
 import inspect
 import pkgutil
-import sys
 from collections.abc import Iterable
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 from pydantic import ConfigDict, TypeAdapter, ValidationError
-from pydantic.errors import PydanticSchemaGenerationError
+from pydantic.errors import PydanticUserError
 
+from afbs.imports import attribute, is_shadowed, path_of, search
 from afbs.interfaces import (
     Algorithm,
     Availability,
@@ -27,6 +26,22 @@ from afbs.interfaces import (
 )
 from afbs.types import UserError
 
+__all__ = [
+    "check",
+    "checked",
+    "find",
+    "hint",
+    "is_checked",
+    "is_shadowed",
+    "names",
+    "path_of",
+    "refuse_unknown",
+    "search",
+    "short",
+    "summary",
+]
+
+_LARGEST = 2**63 - 1
 _KINDS: dict[str, tuple[str, type | str]] = {
     "algorithm": ("afbs.algorithms", Algorithm),
     "latency": ("afbs.latency", Latency),
@@ -48,7 +63,7 @@ def names(kind: str) -> list[str]:
 def find(kind: str, name: str) -> Any:
     """The class called `name`, from its folder or, for `package.module:Name`, from anywhere."""
     if ":" in name:
-        return _imported(kind, name)
+        return attribute(f"{kind}.name", name)
     found = _part(kind, name) if name in _files(kind) else None
     if found is None:
         raise UserError(f"`{kind}.name`: there is no {kind} called {name!r}{hint(name, names(kind))}")
@@ -81,32 +96,47 @@ def refuse_unknown(table: str, given: Iterable[str], known: list[str]) -> None:
             raise UserError(f"There is no setting `{table}.{key}`{what}")
 
 
-def search(folder: Path) -> None:
-    """Let `module:Name` find modules in this folder too, after everything that Python knows already."""
-    place = str(folder.resolve())
-    if place not in sys.path:
-        sys.path.append(place)
-
-
 def checked(place: str, wanted: Any, value: Any, endless: bool = False) -> Any:
     """The value, if it is of the wanted type and in its range. Lists stand for tuples: TOML has no other.
 
     With `endless` a number may be infinite.
     """
-    try:
-        adapter = TypeAdapter(wanted, config=ConfigDict(allow_inf_nan=endless))
-        return adapter.validate_python(value, strict=not isinstance(value, list))
-    except PydanticSchemaGenerationError:  # a type that TOML cannot hold: arrays, say
+    adapter = _adapter(wanted, endless)
+    if adapter is None:  # a type that TOML cannot hold: arrays, say
         return value
+    try:
+        found = adapter.validate_python(value, strict=not isinstance(value, list))
     except ValidationError as error:
         message = error.errors()[0]["msg"].replace("Input should be", "must be")
         raise UserError(f"`{place}` {message}, got {short(value)}.") from None
+    if isinstance(found, float) and found != found:
+        raise UserError(f"`{place}` must be a number, got nan.")
+    if isinstance(found, int) and abs(found) > _LARGEST:
+        raise UserError(f"`{place}` must not be beyond {_LARGEST} (2^63 - 1), got {short(value)}.")
+    return found
+
+
+def is_checked(wanted: Any) -> bool:
+    """Whether a setting of this type can be written in TOML, and so be checked."""
+    return _adapter(wanted, False) is not None
 
 
 def short(value: Any) -> str:
     """What the user gave, as far as it can be read in a sentence."""
-    text = repr(value)
-    return text if len(text) <= 100 else f"a {type(value).__name__}"
+    if isinstance(value, int) and abs(value) > _LARGEST:
+        return f"a number of about {int(value.bit_length() * 0.30103) + 1:,} digits"
+    try:
+        text = repr(value)
+    except Exception:  # a user's own class may fail even at this
+        text = ""
+    return text if 0 < len(text) <= 100 else f"a {type(value).__name__}"
+
+
+def _adapter(wanted: Any, endless: bool) -> TypeAdapter[Any] | None:
+    try:
+        return TypeAdapter(wanted, config=ConfigDict(allow_inf_nan=endless))
+    except PydanticUserError:
+        return None
 
 
 @cache
@@ -119,33 +149,11 @@ def _files(kind: str) -> list[str]:
 def _part(kind: str, file: str) -> Any | None:
     """The one public class of its kind that a file defines."""
     package, base = _KINDS[kind]
-    base = _attribute(base) if isinstance(base, str) else base
+    if isinstance(base, str):
+        module, _, name = base.partition(":")
+        base = getattr(importlib.import_module(module), name)
     for part in vars(importlib.import_module(f"{package}.{file}")).values():
         here = inspect.isclass(part) and part.__module__ == f"{package}.{file}" and part.__name__[0] != "_"
         if here and issubclass(part, base) and not inspect.isabstract(part):
             return part
     return None
-
-
-def _imported(kind: str, name: str) -> Any:
-    try:
-        return _attribute(name)
-    except ModuleNotFoundError as error:
-        raise UserError(
-            f"`{kind}.name` is {name!r}: no module called {error.name!r} can be imported. Modules are looked for "
-            "beside the configuration, in the current folder and where Python finds any other (PYTHONPATH)."
-        ) from error
-    except AttributeError as error:
-        raise UserError(f"`{kind}.name` is {name!r}: {error}.") from None
-    except ValueError:
-        raise UserError(f"`{kind}.name` must be a name or `package.module:Name`, got {name!r}.") from None
-
-
-def _attribute(path: str) -> Any:
-    module, _, name = path.partition(":")
-    if not (module and name):
-        raise ValueError(path)
-    found: Any = importlib.import_module(module)
-    for part in name.split("."):
-        found = getattr(found, part)
-    return found

@@ -262,14 +262,16 @@ class Training:
 
     The learning rate falls by `lr_decay` once an update of the model, once `lr_decay_seconds` of virtual time (by
     default the mean length of a synchronous round in the paper's setting, 6000 s · 120/121), or never.
+    A last batch that is smaller than the others is kept, dropped, or merged with the one before it.
     """
 
-    epochs: Annotated[int, Ge(1)] = 5
-    batch_size: Annotated[int, Ge(1)] = 64
+    epochs: Annotated[int, Ge(1), Le(1_000_000)] = 5
+    batch_size: Annotated[int, Ge(1), Le(2**31)] = 64
     lr: Annotated[float, Gt(0)] = 0.01
     lr_decay: Annotated[float, Gt(0), Le(1)] = 0.999
     lr_decay_unit: Literal["update", "virtual_time", "none"] = "update"
     lr_decay_seconds: Annotated[float, Gt(0)] = 5950.0
+    last_batch: Literal["keep", "drop", "merge"] = "keep"
 
     def rate(self, version: int, time: float) -> float:
         """The learning rate of a job dispatched at `time` from `version`."""
@@ -292,7 +294,8 @@ class Dataset:
 
     A model is given `(x / 255 - shift) / scale` where x is uint8 (one shift and scale a channel), `(x - shift) / scale`
     where x is floating, and x itself, as int64, where x holds token ids below `tokens` (0 is padding).
-    `owners` says whose sample each training sample is, where the data knows (natural clients).
+    `owners` says whose sample each training sample is, where the data knows (natural clients). `names` are those of the
+    classes and `owner_names` those of the owners, each in the order of their numbers, where there are any.
     """
 
     train_x: NDArray[Any]
@@ -304,6 +307,8 @@ class Dataset:
     scale: tuple[float, ...] = (1.0,)
     tokens: int = 0
     owners: NDArray[np.int64] | None = None
+    names: tuple[str, ...] = ()
+    owner_names: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -158,7 +158,7 @@ def test_an_impossible_share_says_what_would_do() -> None:
 
 def test_too_few_samples_say_what_would_do() -> None:
     labels = labels_of([5, 5], 0)
-    with pytest.raises(UserError, match=r"`partition\.clients`: cluster 0 has 10 samples for 20 clients"):
+    with pytest.raises(UserError, match=r"`partition\.clients`: 20 clients with at least 1 of 10 samples"):
         split(Clustered(clients=20), labels)
     for partition in (Iid(clients=6, min_examples=2), Dirichlet(clients=6, min_examples=2)):
         with pytest.raises(UserError, match=r"`partition\.clients`: 6 clients .* at most 5 clients would do"):
@@ -215,6 +215,8 @@ def test_pathological_asks_for_no_more_classes_than_there_are() -> None:
     with pytest.raises(UserError, match=r"`partition\.classes` must be at most 2 for these data, got 3"):
         split(Pathological(4, 3), labels_of([30, 30], 0))
     with pytest.raises(UserError, match=r"class 0 has 3 samples for \d+ clients"):
+        split(Pathological(6, 2), labels_of([3, 3], 0))
+    with pytest.raises(UserError, match=r"`partition\.clients`: 30 clients with at least 1 of 6 samples each"):
         split(Pathological(30, 2), labels_of([3, 3], 0))
 
 

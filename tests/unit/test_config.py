@@ -18,7 +18,7 @@ from afbs import registry
 from afbs.algorithms.afbs import AFBS
 from afbs.algorithms.fedbuff import FedBuff
 from afbs.config import TABLES, Config, Evaluation, Record, RunSettings, load
-from afbs.data._memory import Arrays
+from afbs.data import Arrays
 from afbs.executors.inline import Inline
 from afbs.executors.processes import Processes
 from afbs.interfaces import Latency

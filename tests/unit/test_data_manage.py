@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import gc
 import hashlib
+import os
 import shutil
 import tarfile
+import time
 import zipfile
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,7 +18,7 @@ import pytest
 from typer.testing import CliRunner
 
 from afbs.cli import app
-from afbs.data import _manage, _official
+from afbs.data import Arrays, _official, manage
 from afbs.data._about import About
 from afbs.data._cifar import CifarBinary
 from afbs.data._hub import HubFile
@@ -55,9 +58,9 @@ class Toy(Source):
 def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("AFBS_CACHE", str(tmp_path / "cache"))
     monkeypatch.delenv("AFBS_DATA", raising=False)
-    known = _manage.part
-    monkeypatch.setattr(_manage, "part", lambda kind, name: Toy if name == "toy" else known(kind, name))
-    monkeypatch.setattr(_manage, "names", lambda kind: ["digits", "npz", "toy"])
+    known = manage.part
+    monkeypatch.setattr(manage, "part", lambda kind, name: Toy if name == "toy" else known(kind, name))
+    monkeypatch.setattr(manage, "names", lambda kind: ["digits", "npz", "toy"])
     return tmp_path
 
 
@@ -159,7 +162,7 @@ def test_without_files_the_message_says_how_to_get_them(place: Path, monkeypatch
 
 def test_a_download_is_checked_and_converted(place: Path) -> None:
     hub = FakeHub(parquet(place / "hub"))
-    folder = _manage.get("toy", hub)
+    folder = manage.get("toy", hub)
     assert folder == place / "cache" / "files" / "toy"
     assert hub.fetched == ["data/test-00000-of-00001.parquet", "data/train-00000-of-00001.parquet"]
     np.testing.assert_array_equal(Toy().load().train_y, LABELS)
@@ -168,18 +171,18 @@ def test_a_download_is_checked_and_converted(place: Path) -> None:
 def test_a_download_that_was_cut_off_goes_on_where_it_was(place: Path) -> None:
     files = parquet(place / "hub")
     with pytest.raises(UserError, match=r"cannot be reached \(the line went dead\).*`afbs data import toy FOLDER`"):
-        _manage.get("toy", FakeHub(files, cut_after=1))
+        manage.get("toy", FakeHub(files, cut_after=1))
     second = FakeHub(files)
-    _manage.get("toy", second)
+    manage.get("toy", second)
     assert second.fetched == ["data/train-00000-of-00001.parquet"]
 
 
 def test_a_download_with_wrong_bytes_is_refused_and_removed(place: Path) -> None:
     files = parquet(place / "hub")
     with pytest.raises(UserError, match=r"the sha256 is [0-9a-f]{64}, expected [0-9a-f]{64}"):
-        _manage.get("toy", FakeHub(files, garble=True))
+        manage.get("toy", FakeHub(files, garble=True))
     assert not list((place / "cache").rglob("*.parquet"))
-    _manage.get("toy", FakeHub(files))
+    manage.get("toy", FakeHub(files))
 
 
 def test_files_are_imported_from_a_folder_or_the_archive_they_came_in(
@@ -193,7 +196,7 @@ def test_files_are_imported_from_a_folder_or_the_archive_they_came_in(
             packed.write(path, f"toy-binary/{path.name}")
     for number, source in enumerate((folder, folder.parent, place / "toy.tar.gz", place / "toy.zip")):
         monkeypatch.setenv("AFBS_CACHE", str(place / f"cache{number}"))
-        kept = _manage.take("toy", source)
+        kept = manage.take("toy", source)
         assert sorted(path.name for path in kept.iterdir()) == ["test.bin", "train.bin"]
         np.testing.assert_array_equal(Toy().load().train_x, PIXELS)
 
@@ -204,27 +207,27 @@ def test_importing_something_else_is_refused_and_changes_nothing(place: Path) ->
     damaged[100] ^= 1
     (folder / "train.bin").write_bytes(damaged)
     with pytest.raises(UserError, match=r"not the train samples that were published"):
-        _manage.take("toy", folder)
+        manage.take("toy", folder)
     assert not (place / "cache").exists()
     (place / "text.txt").write_text("hello")
     with pytest.raises(UserError, match=r"text\.txt is no folder and no archive"):
-        _manage.take("toy", place / "text.txt")
+        manage.take("toy", place / "text.txt")
     with pytest.raises(UserError, match="has no files of 'toy'; expected"):
-        _manage.take("toy", place)
+        manage.take("toy", place)
     with pytest.raises(UserError, match="no file or folder"):
-        _manage.take("toy", place / "nowhere")
+        manage.take("toy", place / "nowhere")
 
 
 def test_checking_reads_the_files_and_the_converted_copy(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AFBS_DATA", str(place))
     folder = binary(place / "toy")
     Toy().load()
-    first, second = _manage.check("toy")
+    first, second = manage.check("toy")
     assert "the published samples" in first
     assert "right checksums" in second
     (folder / "test.bin").write_bytes((folder / "test.bin").read_bytes()[:-1])
     with pytest.raises(UserError, match=r"test\.bin has .* cut short"):
-        _manage.check("toy")
+        manage.check("toy")
 
 
 def test_checking_removes_a_damaged_copy(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -236,14 +239,14 @@ def test_checking_removes_a_damaged_copy(place: Path, monkeypatch: pytest.Monkey
     content[-1] ^= 1
     path.write_bytes(content)
     with pytest.raises(UserError, match=r"train_x\.npy: .*sha256.* The converted copy was removed"):
-        _manage.check("toy")
+        manage.check("toy")
     assert entries("toy") == []
     np.testing.assert_array_equal(Toy().load().train_x, PIXELS)
 
 
 def test_the_list_says_what_is_here(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def states() -> dict[str, str]:
-        return {line.name: line.state for line in _manage.listed()}
+        return {line.name: line.state for line in manage.listed()}
 
     assert states() == {"digits": "ready", "toy": "missing", "npz": "yours"}
     monkeypatch.setenv("AFBS_DATA", str(place))
@@ -255,9 +258,9 @@ def test_the_list_says_what_is_here(place: Path, monkeypatch: pytest.MonkeyPatch
 
 def test_there_is_nothing_to_get_for_what_ships_or_is_the_users_own() -> None:
     with pytest.raises(UserError, match="'digits': it comes with the package"):
-        _manage.get("digits", FakeHub(Path()))
+        manage.get("digits", FakeHub(Path()))
     with pytest.raises(UserError, match="'npz': it reads files of your own"):
-        _manage.take("npz", Path())
+        manage.take("npz", Path())
 
 
 def test_the_commands_print_what_was_done(place: Path) -> None:
@@ -270,3 +273,66 @@ def test_the_commands_print_what_was_done(place: Path) -> None:
     assert "toy is ready" in done.output
     assert "toy is fine" in run(app, ["data", "check", "toy"]).output
     assert "digits is fine" in run(app, ["data", "check", "digits"]).output
+
+
+def own_arrays(value: float) -> Dataset:
+    return Arrays(np.full((20, 3), value), np.arange(20) % 2).load()
+
+
+def test_copies_of_a_users_own_arrays_are_listed_and_removed() -> None:
+    run = CliRunner().invoke
+    assert manage.copies() == []
+    first, second = own_arrays(1.0), own_arrays(2.0)
+    assert [(copy.samples, copy.of, copy.in_use) for copy in manage.copies()] == [
+        (20, "arrays given in Python", True),
+        (20, "arrays given in Python", True),
+    ]
+    listing = run(app, ["data", "list"]).output
+    assert all(copy.id in listing for copy in manage.copies())
+    del second
+    gc.collect()
+    kept = next(copy for copy in manage.copies() if copy.in_use)
+    cleaned = run(app, ["data", "clean", "own"])
+    assert cleaned.exit_code == 0, cleaned.output
+    assert f"{kept.id}: kept, it is in use" in cleaned.output
+    assert [copy.id for copy in manage.copies()] == [kept.id]
+    assert first.train_x.max() == 1.0
+
+
+def test_cleaning_goes_by_name_by_id_and_by_age(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AFBS_DATA", str(place))
+    binary(place / "toy")
+    Toy().load()
+    own_arrays(1.0)
+    own_arrays(2.0)
+    gc.collect()
+    one, other = (copy.id for copy in manage.copies())
+    assert [removal.what for removal in manage.clean([one])] == [one]
+    assert manage.clean(["own"], unused_for=60.0) == []
+    long_ago = time.time() - 3600
+    os.utime(place / "cache" / "data" / other, (long_ago, long_ago))
+    assert [removal.what for removal in manage.clean(["own"], unused_for=60.0)] == [other]
+    assert len(entries("toy")) == 1
+    assert len(manage.clean(["toy"])) == 1
+    assert entries() == []
+    with pytest.raises(UserError, match=r"Nothing in the cache is called 'tyo'. `afbs data list` says"):
+        manage.clean(["tyo"])
+
+
+def test_files_are_removed_only_when_that_is_asked_for(place: Path) -> None:
+    folder = manage.take("toy", binary(place / "downloads"))
+    gc.collect()
+    manage.clean(["all"])
+    assert folder.is_dir()
+    assert [removal.what for removal in manage.clean(["all"], files=True)] == [str(folder)]
+    assert not folder.exists()
+
+
+def test_a_damaged_copy_is_listed_and_can_be_removed(place: Path) -> None:
+    own_arrays(1.0)
+    gc.collect()
+    (entry,) = entries()
+    for text in ("{", "[]", '{"arrays": 3, "recipe": []}'):
+        (entry.folder / "meta.json").write_text(text)
+        assert [copy.samples for copy in manage.copies()] == [0]
+    assert len(manage.clean(["own"])) == 1

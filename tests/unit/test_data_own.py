@@ -96,7 +96,7 @@ def test_a_class_that_only_the_test_split_has_counts() -> None:
         ({"train_y": LABELS + 0.5}, "labels are of type float64; expected whole numbers or names"),
         ({"train_y": np.stack([LABELS, LABELS], 1)}, r"labels have shape \(20, 2\)"),
         ({"train_x": PIXELS.astype(complex)}, "of type complex128"),
-        ({"train_x": np.where(PIXELS > 128, np.nan, PIXELS)}, "holds a value that is not finite"),
+        ({"train_x": np.where(PIXELS > 128, np.nan, PIXELS)}, "sample 0 has the value nan, which is not finite"),
         ({"train_x": PIXELS.astype(np.int64)}, r"int64 of shape \(20, 6, 5, 3\): bytes \(uint8\) are pixels"),
         ({"train_x": np.arange(20)}, r"training samples have shape \(20,\)"),
         ({"test_x": PIXELS}, "test samples need test labels"),

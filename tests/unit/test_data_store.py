@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import gc
+import json
 import os
 import pickle
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from afbs.data import _store
+from afbs.data import _digest, _store, file_of, fingerprint
 from afbs.types import Dataset, UserError
 
 
@@ -165,3 +168,95 @@ def test_many_processes_may_convert_at_once(cache: Path) -> None:
         assert process.returncode == 0, errors.decode()
     assert len(_store.entries("toy")) == 10
     assert not list((cache / "data").glob(".*"))
+
+
+def flip(path: Path) -> None:
+    """Change the last byte, and leave no trace of it in the file's times."""
+    facts = path.stat()
+    content = bytearray(path.read_bytes())
+    content[-8] ^= 1
+    path.write_bytes(content)
+    os.utime(path, ns=(facts.st_atime_ns, facts.st_mtime_ns))
+
+
+def labels_seen_by_another_process() -> list[int]:
+    script = (
+        "import numpy as np\nfrom afbs.data._store import cached\nfrom afbs.types import Dataset\n"
+        "x, y = np.full((6, 1, 2, 2), 1, np.uint8), np.arange(6) % 3\n"
+        "print(cached('toy', {}, lambda: Dataset(x, y, x[:3], y[:3], 3, (0.5,), (0.25,))).train_y.tolist())\n"
+    )
+    found = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    labels: list[int] = json.loads(found.stdout)
+    return labels
+
+
+def test_a_flipped_label_is_found_by_the_next_process_and_made_again() -> None:
+    _store.cached("toy", {}, small)
+    flip(only_entry().folder / "train_y.npy")
+    assert labels_seen_by_another_process() == [0, 1, 2, 0, 1, 2]
+    _store.verify(only_entry())
+
+
+def test_a_file_that_changes_is_read_again_by_the_same_process() -> None:
+    _store.cached("toy", {}, small)
+    path = only_entry().folder / "train_y.npy"
+    content = bytearray(path.read_bytes())
+    content[-8] ^= 1
+    path.write_bytes(content)
+    assert _store.cached("toy", {}, small).train_y.tolist() == [0, 1, 2, 0, 1, 2]
+
+
+def test_what_an_entry_says_of_itself_is_verified_too() -> None:
+    _store.cached("toy", {}, small)
+    path = only_entry().folder / "meta.json"
+    path.write_text(path.read_text().replace('"classes": 3', '"classes": 9'))
+    assert _store.cached("toy", {}, small).classes == 3
+
+
+def test_a_damaged_entry_that_cannot_be_made_again_says_both() -> None:
+    _store.cached("toy", {}, small)
+    (only_entry().folder / "train_y.npy").unlink()
+
+    def gone() -> Dataset:
+        raise UserError("The files are not here.")
+
+    with pytest.raises(UserError, match=r"copy of 'toy' is damaged \(.*train_y.*\)\. To make it again: The files are"):
+        _store.cached("toy", {}, gone)
+
+
+def test_an_entry_is_read_once_a_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    _store.cached("toy", {}, small)
+    monkeypatch.setattr(_digest, "array_digest", lambda values: pytest.fail("it was read again"))
+    again = _store.cached("toy", {}, refuse)
+    assert len(fingerprint(again)) == 32
+
+
+def test_a_fingerprint_depends_on_values_alone() -> None:
+    mapped = _store.cached("toy", {}, small)
+    assert fingerprint(mapped) == fingerprint(small())
+    assert fingerprint(replace(mapped, train_x=mapped.train_x[::-1])) == fingerprint(small())  # all pixels are alike
+    assert fingerprint(replace(mapped, train_y=mapped.train_y[::-1])) != fingerprint(small())
+    assert fingerprint(replace(mapped, names=("a", "b", "c"))) == fingerprint(small())
+    changed = [{"classes": 4}, {"shift": (0.4,)}, {"scale": (0.5,)}, {"tokens": 9}, {"owners": None}]
+    changed += [{name: np.roll(getattr(mapped, name), 1)} for name in ("train_y", "test_y", "owners")]
+    changed += [{"train_x": mapped.train_x + np.uint8(1)}, {"train_x": mapped.train_x.astype(np.float32)}]
+    prints = {fingerprint(replace(mapped, **change)) for change in changed}
+    assert len(prints | {fingerprint(mapped)}) == len(changed) + 1
+
+
+def test_a_mapped_array_knows_its_file_unless_it_is_a_part_of_it() -> None:
+    mapped = _store.cached("toy", {}, small).train_y
+    assert file_of(mapped) == only_entry().folder / "train_y.npy"
+    for other in (mapped[:3], mapped[::-1], np.array(mapped), mapped.astype(np.int32)):
+        assert file_of(other) is None
+    changed = np.load(only_entry().folder / "train_y.npy", mmap_mode="c")
+    changed[0] = 2
+    assert file_of(changed) is None
+
+
+def test_an_entry_is_in_use_as_long_as_somebody_has_its_arrays() -> None:
+    data = _store.cached("toy", {}, small)
+    assert only_entry().in_use
+    del data
+    gc.collect()
+    assert not only_entry().in_use

@@ -116,8 +116,11 @@ def test_a_client_the_trace_does_not_know_may_share(tmp_path: Path) -> None:
     ("text", "complaint"),
     [
         ("client,start,duration\n0,-5,3\n", "line 2: client and start must be 0 or above, got 0 and -5"),
-        ("client,start,duration\n0,5,3\n0,6,-3\n", "line 3: the duration must be above 0, got -3"),
-        ("client,start,duration\n0,5,0\n", "line 2: the duration must be above 0, got 0"),
+        (
+            "client,start,duration\n0,5,3\n0,6,-3\n",
+            "line 3: the duration must be between 1e-06 and 1e[+]09 seconds, got -3",
+        ),
+        ("client,start,duration\n0,5,0\n", "line 2: the duration must be between 1e-06 and 1e[+]09 seconds, got 0"),
         ("client,start,duration\n0,nan,1\n", "line 2: client and start must be 0 or above"),
         ("client,start,duration\n0,5\n", "line 2: '0,5' is not a client's number, a start and its duration"),
         ("client,start,duration\n0,5,1,1\n", "line 2: '0,5,1,1' is not"),

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 from rich.console import Console
 
-from afbs.partitions._show import drawing, save_figure
+from afbs.partitions.show import drawing, save_figure
 
 
 def text(counts: list[np.ndarray]) -> str:

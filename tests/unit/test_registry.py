@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import sys
 from collections import OrderedDict
-from pathlib import Path
 
 import pytest
 
@@ -37,18 +35,6 @@ def test_a_file_holds_parts_of_its_own_kind_only() -> None:
 def test_a_path_finds_anything_python_can_import() -> None:
     assert registry.find("algorithm", "afbs.algorithms.afbs:AFBS") is AFBS
     assert registry.find("model", "collections:OrderedDict") is OrderedDict
-
-
-def test_a_folder_that_is_searched_comes_after_everything_else(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sys, "path", [*sys.path])
-    (tmp_path / "mine_alone.py").write_text("THING = 1\n")
-    (tmp_path / "json.py").write_text("raise SystemExit\n")
-    registry.search(tmp_path)
-    registry.search(tmp_path)
-    assert sys.path[-1] == str(tmp_path.resolve())
-    assert sys.path.count(str(tmp_path.resolve())) == 1
-    assert registry.find("model", "mine_alone:THING") == 1
-    assert registry.find("model", "json:loads")("1") == 1
 
 
 @pytest.mark.parametrize(

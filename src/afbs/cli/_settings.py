@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Sequence
+from datetime import date, time
 from typing import Annotated, Any
 
 import typer
 
+from afbs.files import toml
 from afbs.types import UserError
 
 Settings = Annotated[
@@ -21,10 +23,23 @@ def parsed(given: Sequence[str] | None) -> dict[str, Any]:
     found = {}
     for setting in given or ():
         path, equals, value = setting.partition("=")
-        if not equals or ("." not in path and path.strip() != "name"):  # the one setting that is in no table
-            raise UserError(f"`--set` wants TABLE.KEY=VALUE, got {setting!r}.")
-        try:
-            found[path.strip()] = tomllib.loads(f"value = {value}")["value"]
-        except tomllib.TOMLDecodeError:
-            found[path.strip()] = value.strip()
+        path, value = path.strip(), value.strip()
+        table, dot, key = path.partition(".")
+        if not equals or not ((table and dot and key) or path == "name"):  # the one setting that is in no table
+            raise UserError(f"`--set` wants TABLE.KEY=VALUE, as in training.lr=0.1, got {setting!r}.")
+        found[path] = value if path == "name" and value[:1] not in "'\"" else _value(path, value)
     return found
+
+
+def _value(path: str, text: str) -> Any:
+    """Numbers, truth values, lists and quoted text as TOML writes them, and anything else as it stands."""
+    if text in ("True", "False"):
+        return text == "True"
+    try:
+        tables = tomllib.loads(f"value = {text}")
+    except tomllib.TOMLDecodeError:
+        return text
+    except (ValueError, RecursionError):
+        return toml(f"`--set {path}=…`", f"value = {text}")["value"]  # says what is wrong with it
+    # More than one line of TOML is text after all, and so is what looks like a date.
+    return text if list(tables) != ["value"] or isinstance(tables["value"], date | time) else tables["value"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from pathlib import Path
 from typing import Annotated
 
@@ -14,34 +15,43 @@ console = Console()
 
 
 def add(app: typer.Typer) -> None:
-    group = typer.Typer(no_args_is_help=True, help="Data sets: list, get, import, check.")
+    group = typer.Typer(no_args_is_help=True, help="Data sets: list, get, import, check, clean.")
     group.command("list")(list_all)
     group.command("get")(get)
     group.command("import")(import_files)
     group.command("check")(check)
+    group.command("clean")(clean)
     app.add_typer(group, name="data")
 
 
 def list_all() -> None:
     """What is here, where, how large, under which licence, and how to get the rest."""
-    from afbs.data._manage import listed
+    from afbs.data import manage
 
     row = "{:<14} {:<8} {:>7} {:>7} {:>8} {:>10}  {}"
     console.print(row.format("name", "state", "train", "test", "classes", "size", "licence"), style="bold")
-    for line in listed():
+    for line in manage.listed():
         about = line.about
         numbers = [f"{about.train:,}", f"{about.test:,}", str(about.classes)] if about else [""] * 3
-        size = f"{line.bytes / 1e6:,.1f} MB" if line.bytes else ""
-        _say(row.format(line.name, line.state, *numbers, size, about.licence if about else "").rstrip())
+        _say(row.format(line.name, line.state, *numbers, _size(line.bytes), about.licence if about else "").rstrip())
         _say("    " + "; ".join(text for text in (line.summary.rstrip("."), line.where, line.how) if text))
+    copies = manage.copies()
+    if copies:
+        row = "{:<22} {:>9} {:>10}  {:<16} {}"
+        console.print("\nConverted copies of your own data", style="bold")
+        console.print(row.format("id", "samples", "size", "last used", "from"), style="bold")
+    for copy in copies:
+        used = "in use now" if copy.in_use else f"{datetime.fromtimestamp(copy.last_used):%Y-%m-%d %H:%M}"
+        _say(row.format(copy.id, f"{copy.samples:,}", _size(copy.bytes), used, copy.of).rstrip())
+    if copies:
+        _say("`afbs data clean own` removes those that are not in use; they are made again when needed.")
 
 
 def get(name: Name) -> None:
     """Download a data set from the Hugging Face hub; goes on where it was cut off."""
     from rich.progress import BarColumn, DownloadColumn, Progress, TaskID, TextColumn, TransferSpeedColumn
 
-    from afbs.data import _manage
-    from afbs.data._hub import HuggingFace
+    from afbs.data import manage
 
     tasks: dict[str, TaskID] = {}
     columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TransferSpeedColumn())
@@ -52,7 +62,7 @@ def get(name: Name) -> None:
                 tasks[path] = progress.add_task(path, total=size)
             progress.update(tasks[path], completed=done)
 
-        folder = _manage.get(name, HuggingFace(report))
+        folder = manage.get(name, manage.HuggingFace(report))
     _say(f"{name} is ready; its files are in {folder}")
 
 
@@ -61,18 +71,46 @@ def import_files(
     path: Annotated[Path, typer.Argument(metavar="PATH", help="A folder with its files, or the archive they came in.")],
 ) -> None:
     """Take a data set's files from a folder or an archive."""
-    from afbs.data import _manage
+    from afbs.data import manage
 
-    _say(f"{name} is ready; its files were copied to {_manage.take(name, path)}")
+    _say(f"{name} is ready; its files were copied to {manage.take(name, path)}")
 
 
 def check(name: Name) -> None:
     """Read all there is of a data set and compare it with what was published."""
-    from afbs.data import _manage
+    from afbs.data import manage
 
-    for line in _manage.check(name):
+    for line in manage.check(name):
         _say(line)
     _say(f"{name} is fine.")
+
+
+def clean(
+    what: Annotated[
+        list[str],
+        typer.Argument(metavar="WHAT...", help="Names of data sets, ids from `afbs data list`, `own` or `all`."),
+    ],
+    days: Annotated[float, typer.Option(help="Only what has not been used for so many days.", min=0.0)] = 0.0,
+    files: Annotated[
+        bool, typer.Option("--files", help="Also the files that `get` and `import` put into the cache.")
+    ] = False,
+) -> None:
+    """Remove converted copies of data sets from the cache: WHAT is a name, an id, `own` or `all`.
+
+    `own` means every copy of your own data. What a run has open is kept. Everything that comes with the package, or
+    whose files are still there, is made again when it is needed.
+    """
+    from afbs.data import manage
+
+    removals = manage.clean(what, 86_400 * days, files)
+    for removal in removals:
+        _say(f"{removal.what}: kept, {removal.kept}" if removal.kept else f"{removal.what}: removed")
+    freed = sum(removal.bytes for removal in removals if not removal.kept)
+    _say(f"{_size(freed)} freed." if freed else "Nothing was removed.")
+
+
+def _size(number: int) -> str:
+    return "" if not number else f"{number / 1e6:,.1f} MB" if number >= 1e5 else f"{number / 1e3:,.1f} kB"
 
 
 def _say(text: str) -> None:

@@ -121,7 +121,7 @@ def show(
     """
     if partition:
         from afbs.config import load
-        from afbs.partitions._show import drawing, save_figure
+        from afbs.partitions.show import drawing, save_figure
         from afbs.population import populate
 
         population = populate(load(folder / "config.toml" if folder.is_dir() else folder, parsed(settings)))

@@ -9,6 +9,7 @@ import numpy as np
 import torch
 from torch.nn.functional import cross_entropy
 
+from afbs.clients.batches import batches, names_small_batches
 from afbs.clients.build import build
 from afbs.clients.flatten import FlatModel
 from afbs.clients.samples import Samples
@@ -34,6 +35,7 @@ class Trainer:
         vector: Vector = self._model.vector.cpu().numpy().copy()
         return vector
 
+    @names_small_batches
     def train(
         self,
         task: int,
@@ -59,18 +61,17 @@ class Trainer:
         model.module.train()
         params, anchor = model.trainable, start[: len(model.trainable)]
         steps = seen = 0
-        batches = -(-len(labels) // training.batch_size)
-        epochs = -(-order.steps // batches) or order.epochs or training.epochs
-        most = order.steps or epochs * batches
+        sizes = batches(len(labels), training)
+        epochs = -(-order.steps // len(sizes)) or order.epochs or training.epochs
+        most = order.steps or epochs * len(sizes)
         for _ in range(epochs):
-            shuffle = torch.from_numpy(rng.permutation(len(labels))).to(device)
-            shuffled = torch.split(samples[shuffle], training.batch_size)
-            targets = torch.split(labels[shuffle], training.batch_size)
+            shuffle = torch.from_numpy(rng.permutation(len(labels))[: sum(sizes)]).to(device)
+            shuffled, targets = torch.split(samples[shuffle], sizes), torch.split(labels[shuffle], sizes)
             for x, y in zip(shuffled[: most - steps], targets, strict=False):
                 model.backward(cross_entropy(model.module(x), y))
                 model.descend(order.rate, rule.gradient(params, anchor, memory))
                 seen += len(y)
-            steps += min(batches, most - steps)
+            steps += min(len(sizes), most - steps)
         end = model.vector.cpu().numpy()
         if self._work.ships == "delta":
             np.subtract(base, end, out=out)
@@ -91,9 +92,9 @@ class Trainer:
         classes = self._work.dataset.classes
         loss = 0.0
         confusion = torch.zeros(classes * classes, dtype=torch.int64)
-        batches = zip(torch.split(samples, _EVALUATION_BATCH), torch.split(labels, _EVALUATION_BATCH), strict=True)
+        parts = zip(torch.split(samples, _EVALUATION_BATCH), torch.split(labels, _EVALUATION_BATCH), strict=True)
         with torch.inference_mode():
-            for x, y in batches:
+            for x, y in parts:
                 scores = self._model.module(x).cpu()
                 loss += float(cross_entropy(scores, y, reduction="sum"))
                 # A model that has diverged predicts class 0: argmax of NaN is not a class.

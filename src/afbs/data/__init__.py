@@ -1,6 +1,6 @@
-"""One data set a file; and data that are already in memory: `Arrays`, `from_torch`."""
+"""One data set a file; data in memory: `Arrays`, `from_torch`; which data they are: `fingerprint`, `file_of`."""
 
-from afbs.data._fingerprint import fingerprint
+from afbs.data._digest import file_of, fingerprint
 from afbs.data._memory import Arrays, from_torch
 
-__all__ = ["Arrays", "fingerprint", "from_torch"]
+__all__ = ["Arrays", "file_of", "fingerprint", "from_torch"]

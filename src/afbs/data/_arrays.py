@@ -7,6 +7,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+_FLAT = float(np.finfo(np.float32).tiny)
+"""A feature that varies by less is constant: dividing by it would leave nothing finite."""
+
 
 def every_fifth(labels: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Indices to train on and to test on: of each class every fifth sample is for testing. Nothing is drawn."""
@@ -34,5 +37,5 @@ def channel_moments(images: NDArray[Any]) -> tuple[tuple[float, ...], tuple[floa
     count = max(1, images.size // images.shape[1])
     mean = total / count
     deviation = np.sqrt(np.maximum(squares / count - mean * mean, 0.0))
-    scale = np.where(deviation > 0, deviation / unit, 1.0)
+    scale = np.where(deviation > _FLAT, deviation / unit, 1.0)
     return tuple(map(float, mean / unit)), tuple(map(float, scale))

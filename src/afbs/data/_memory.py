@@ -3,16 +3,25 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from hashlib import blake2b
 from typing import Any, final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from afbs.data._own import dataset
+from afbs.data._columns import Column, column
+from afbs.data._digest import array_digest
+from afbs.data._own import dataset, samples
 from afbs.data._store import cached
 from afbs.interfaces import Source
 from afbs.types import Dataset, UserError
+
+_CALLED = {
+    "train_x": "training samples",
+    "train_y": "training labels",
+    "test_x": "test samples",
+    "test_y": "test labels",
+    "owners": "owners",
+}
 
 
 @final
@@ -29,13 +38,19 @@ class Arrays(Source):
 
     def load(self) -> Dataset:
         """By way of the cache, so that workers share one copy instead of each being sent its own."""
-        parts = (self.train_x, self.train_y, self.test_x, self.test_y, self.owners)
-        return cached("memory", {"tokens": self.tokens, "content": _fingerprint(parts)}, self._convert)
+        samples = {name: self._samples(name) for name in ("train_x", "test_x")}
+        columns = {name: self._column(name) for name in ("train_y", "test_y", "owners")}
+        content = {name: _content(values) for name, values in (samples | columns).items()}
+        recipe = {"tokens": self.tokens, "content": content}
+        return cached("memory", recipe, lambda: dataset("`data`", **samples, **columns, tokens=self.tokens))
 
-    def _convert(self) -> Dataset:
-        return dataset(
-            "`data`", self.train_x, self.train_y, self.test_x, self.test_y, owners=self.owners, tokens=self.tokens
-        )
+    def _samples(self, name: str) -> NDArray[Any] | None:
+        values = getattr(self, name)
+        return None if values is None else samples(f"`data`: {_CALLED[name]}", values)
+
+    def _column(self, name: str) -> Column | None:
+        values = getattr(self, name)
+        return None if values is None else column(f"`data`: {_CALLED[name]}", values)
 
 
 def from_torch(train: Any, test: Any = None, owners: NDArray[Any] | None = None) -> Arrays:
@@ -64,10 +79,10 @@ def _materialised(pairs: Any) -> tuple[NDArray[Any], NDArray[Any]]:
     return np.stack(samples), np.array(labels)
 
 
-def _fingerprint(arrays: tuple[NDArray[Any] | None, ...]) -> str:
-    digest = blake2b(digest_size=16)
-    for array in arrays:
-        values = np.asarray(()) if array is None else np.ascontiguousarray(array)
-        digest.update(f"{values.dtype}{values.shape}{array is None}".encode())
-        digest.update(values.tobytes())
-    return digest.hexdigest()
+def _content(values: NDArray[Any] | Column | None) -> list[Any] | None:
+    """What decides whether two are the same."""
+    if values is None:
+        return None
+    if isinstance(values, Column):
+        return [array_digest(values.codes), values.names, values.ordered]
+    return [array_digest(values), values.dtype.str, values.shape]

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from afbs.data._raw import Part, Raw, require
+from afbs.files import ENCODING
 from afbs.types import UserError
 
 
@@ -39,9 +40,12 @@ def columns(path: Path, names: Sequence[str]) -> list[list[Any]]:
         raise UserError(f"There is no file {path}.")
     if path.suffix == ".parquet":
         return read_parquet(path, names)
-    with path.open(encoding="utf-8", errors="strict", newline="") as file:
-        reader = csv.reader(file, delimiter="\t" if path.suffix == ".tsv" else ",", strict=True)
-        return _checked(path, reader, names)
+    try:
+        with path.open(encoding=ENCODING, newline="") as file:
+            reader = csv.reader(file, delimiter="\t" if path.suffix == ".tsv" else ",", strict=True)
+            return _checked(path, reader, names)
+    except OSError as error:
+        raise UserError(f"{path} cannot be read ({error.strerror or error}).") from error
 
 
 def read_parquet(path: Path, names: Sequence[str]) -> list[list[Any]]:
@@ -62,7 +66,7 @@ def read_parquet(path: Path, names: Sequence[str]) -> list[list[Any]]:
 
 
 def _glue(path: Path) -> Part:
-    with path.open(encoding="utf-8", newline="\n") as file:
+    with path.open(encoding=ENCODING, newline="\n") as file:
         texts, labels = _checked(path, (line.rstrip("\r\n").split("\t") for line in file), ("sentence", "label"))
     for line, label in enumerate(labels, 2):
         if not label.isdecimal():

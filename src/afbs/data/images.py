@@ -9,13 +9,14 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, final
 
 import numpy as np
-from annotated_types import Ge
+from annotated_types import Ge, Le
 from numpy.typing import NDArray
 
 from afbs.data._hub_files import pixels
 from afbs.data._own import dataset
 from afbs.data._store import cached
 from afbs.data._tables import columns
+from afbs.files import path_of
 from afbs.interfaces import Source
 from afbs.types import Dataset, UserError
 
@@ -32,18 +33,18 @@ class Images(Source):
     """
 
     path: str
-    size: Annotated[int, Ge(0)] = 0
+    size: Annotated[int, Ge(0), Le(10_000)] = 0
     channels: Literal[1, 3] = 3
     owners: str = ""
 
     def load(self) -> Dataset:
-        root = Path(self.path).expanduser()
+        root = path_of("data.path", self.path)
         if not root.is_dir():
             raise UserError(f"`data.path`: there is no folder {root}.")
         apart = (root / "train").is_dir()
         train = _listed(root / "train" if apart else root)
         test = _listed(root / "test") if apart and (root / "test").is_dir() else []
-        table = [] if not self.owners else [(root / self.owners, "")]
+        table = [] if not self.owners else [(path_of("data.owners", root / self.owners), "")]
         recipe = {"settings": asdict(self), "files": _fingerprint(root, [*train, *test, *table])}
         return cached("images", recipe, lambda: self._convert(root, train, test))
 

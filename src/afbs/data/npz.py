@@ -10,6 +10,7 @@ import numpy as np
 
 from afbs.data._own import dataset, file_recipe
 from afbs.data._store import cached
+from afbs.files import path_of
 from afbs.interfaces import Source
 from afbs.types import Dataset, UserError
 
@@ -27,7 +28,7 @@ class Npz(Source):
     owners: str = "owners"
 
     def load(self) -> Dataset:
-        path = Path(self.path).expanduser()
+        path = path_of("data.path", self.path)
         return cached("npz", file_recipe(self, path), lambda: self._convert(path))
 
     def _convert(self, path: Path) -> Dataset:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, final
@@ -11,12 +12,16 @@ from annotated_types import Ge, Le
 from numpy.typing import NDArray
 
 from afbs.data._arrays import every_fifth
-from afbs.data._own import dataset, file_recipe, numbered
+from afbs.data._columns import Column, column
+from afbs.data._own import dataset, file_recipe
 from afbs.data._store import cached
 from afbs.data._tables import columns
 from afbs.data._text import tokenised
+from afbs.files import path_of
 from afbs.interfaces import Source
 from afbs.types import Dataset, UserError
+
+_NUMBER = re.compile("-?[0-9]{1,18}")
 
 
 @final
@@ -38,13 +43,13 @@ class Text(Source):
     length: Annotated[int, Ge(1)] = 256
 
     def load(self) -> Dataset:
-        paths = [Path(path).expanduser() for path in (self.path, self.test) if path]
+        paths = [path_of("data.path", self.path), *([path_of("data.test", self.test)] if self.test else [])]
         return cached("text", file_recipe(self, *paths), lambda: self._convert(*paths))
 
     def _convert(self, path: Path, test: Path | None = None) -> Dataset:
         texts, labels, owners = self._table(path, self.owner)
         if test is None:
-            train, held = every_fifth(numbered(labels))
+            train, held = every_fifth(labels.codes)
             test_texts, test_labels = texts[held], labels[held]
             texts, labels = texts[train], labels[train]
             owners = None if owners is None else owners[train]
@@ -55,13 +60,16 @@ class Text(Source):
         rows = tokenised(texts.tolist(), test_texts.tolist(), self.ngrams, self.vocabulary, self.length)
         return dataset(str(path), rows.train, labels, rows.test, test_labels, owners, rows.tokens)
 
-    def _table(self, path: Path, owner: str) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any] | None]:
+    def _table(self, path: Path, owner: str) -> tuple[NDArray[Any], Column, Column | None]:
         names = [self.text, self.label, *([owner] if owner else [])]
         found = columns(path, names)
-        for name, column in zip(names, found, strict=True):
-            if None in column:
-                raise UserError(f"{path}, row {column.index(None) + 1}: {name!r} is empty.")
-        labels = np.array(found[1])
-        if labels.dtype.kind in "US" and all(label.lstrip("-").isdecimal() for label in found[1]):
-            labels = labels.astype(np.int64)
-        return np.array(found[0], object), labels, np.array(found[2]) if owner else None
+        for name, values in zip(names, found, strict=True):
+            if None in values:
+                raise UserError(f"{path}, row {values.index(None) + 1}: {name!r} is empty.")
+        texts, labels, *owners = found
+        if not all(isinstance(text, str) for text in texts):
+            raise UserError(f"{path}: the column {self.text!r} must hold text.")
+        if all(isinstance(label, str) and _NUMBER.fullmatch(label) for label in labels):
+            labels = [int(label) for label in labels]
+        whose = column(f"{path}: the column {owner!r}", np.array(owners[0], object)) if owner else None
+        return np.array(texts, object), column(f"{path}: the column {self.label!r}", np.array(labels, object)), whose

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from afbs.clients.workload import Workload
+from afbs.data import file_of
 from afbs.types import UserError
 
 _ARRAYS = ("train_x", "train_y", "test_x", "test_y")
@@ -33,10 +34,9 @@ class Shared:
         self._open.close()
 
     def _mapped(self, name: str, array: NDArray[Any]) -> _File:
-        if isinstance(array, np.memmap) and array.filename is not None and str(array.filename).endswith(".npy"):
-            whole = np.load(array.filename, mmap_mode="r")
-            if whole.shape == array.shape and whole.dtype == array.dtype and whole.offset == array.offset:
-                return _File(str(array.filename))
+        file = file_of(array)
+        if file is not None:
+            return _File(str(file))
         try:
             return _File(self._written(name, array))
         except OSError as error:

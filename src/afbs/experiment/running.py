@@ -89,8 +89,8 @@ def resume(
     path = Path(folder)
     if is_done(path):
         return Result.open(path)
-    config = load(path / "config.toml", overrides)
     known = read_meta(path) if (path / "meta.json").exists() else None
+    config = load(path / "config.toml", overrides, modules=(known or {}).get("modules", ()))
     if known is not None:
         provenance.refuse_changes(config, path, known.get("settings", {}))
     with closing(config.executor.start()) as pool:

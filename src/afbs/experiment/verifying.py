@@ -39,7 +39,8 @@ def verify(folder: str | Path, *, train: bool = False, **overrides: Any) -> Verd
     must be the same, bit for bit.
     """
     path = Path(folder)
-    meta, config = read_meta(path), load(path / "config.toml", overrides)
+    meta = read_meta(path)
+    config = load(path / "config.toml", overrides, modules=meta.get("modules", ()))
     verdict = _decided_again(path, config, meta)
     if verdict.good and train:
         return _trained_again(path, config, verdict)

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from math import exp
 from typing import Annotated, Literal, final
 
-from annotated_types import Ge, Gt
+from annotated_types import Ge, Le
 
 from afbs.interfaces import Latency
-from afbs.latency._draw import SHORTEST, standard_normal
+from afbs.latency._draw import BRIEFEST, LONGEST, SHORTEST, SPREAD, standard_normal
 from afbs.seeds import Key
 from afbs.types import ClientInfo
 
@@ -19,8 +19,8 @@ from afbs.types import ClientInfo
 class LogNormal(Latency):
     """Half the durations are above `median` seconds; `sigma` is the spread of their logarithm."""
 
-    median: Annotated[float, Gt(0)] = 2000.0
-    sigma: Annotated[float, Ge(0)] = 1.0
+    median: Annotated[float, Ge(BRIEFEST), Le(LONGEST)] = 2000.0
+    sigma: Annotated[float, Ge(0), Le(SPREAD)] = 1.0
     per: Literal["client", "job"] = "client"
 
     def duration(self, client: ClientInfo, start: float, key: Key) -> float:

@@ -9,11 +9,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated, Literal, final
 
-from annotated_types import Gt
+from annotated_types import Ge, Gt, Le
 
 from afbs.interfaces import Latency
+from afbs.latency._draw import BRIEFEST, LONGEST
 from afbs.seeds import Key
 from afbs.types import ClientInfo, UserError
+
+_THICKEST = 0.1
+"""The smallest tail whose longest draw is still a number."""
 
 
 @final
@@ -21,7 +25,7 @@ from afbs.types import ClientInfo, UserError
 class LongTailed(Latency):
     """From `shortest` to `longest` seconds, with a Pareto tail: a smaller `tail` makes slow clients slower."""
 
-    shortest: Annotated[float, Gt(0)] = 600.0
+    shortest: Annotated[float, Ge(BRIEFEST), Le(LONGEST)] = 600.0
     tail: Annotated[float, Gt(0)] = 1.5
     longest: Annotated[float, Gt(0)] = 86_400.0
     per: Literal["client", "job"] = "client"
@@ -30,6 +34,11 @@ class LongTailed(Latency):
         if self.shortest > self.longest:
             raise UserError(
                 f"`latency.shortest` must not be above `latency.longest`, got {self.shortest:g} and {self.longest:g}."
+            )
+        if self.longest > LONGEST and self.tail < _THICKEST:
+            raise UserError(
+                f"`latency.tail` must be at least {_THICKEST:g} where `latency.longest` is above {LONGEST:g}, got "
+                f"{self.tail:g}: some durations would be endless."
             )
 
     def duration(self, client: ClientInfo, start: float, key: Key) -> float:

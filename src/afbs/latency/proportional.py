@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from math import exp
 from typing import Annotated, Literal, final
 
-from annotated_types import Ge, Gt
+from annotated_types import Ge, Le
 
 from afbs.interfaces import Latency
-from afbs.latency._draw import SHORTEST, standard_normal
+from afbs.latency._draw import LONGEST, SHORTEST, SPREAD, standard_normal
 from afbs.seeds import Key
 from afbs.types import ClientInfo
 
@@ -19,10 +19,10 @@ from afbs.types import ClientInfo
 class Proportional(Latency):
     """`seconds_per_example` for each sample plus `network` seconds; both are medians, with log-normal spreads."""
 
-    seconds_per_example: Annotated[float, Gt(0)] = 10.0
-    speed_sigma: Annotated[float, Ge(0)] = 0.5
-    network: Annotated[float, Ge(0)] = 60.0
-    network_sigma: Annotated[float, Ge(0)] = 0.5
+    seconds_per_example: Annotated[float, Ge(1e-9), Le(LONGEST)] = 10.0
+    speed_sigma: Annotated[float, Ge(0), Le(SPREAD)] = 0.5
+    network: Annotated[float, Ge(0), Le(LONGEST)] = 60.0
+    network_sigma: Annotated[float, Ge(0), Le(SPREAD)] = 0.5
     per: Literal["client", "job"] = "client"
 
     def duration(self, client: ClientInfo, start: float, key: Key) -> float:

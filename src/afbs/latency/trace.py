@@ -8,16 +8,21 @@ from bisect import bisect_right
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path
-from typing import Annotated, Literal, final
+from typing import Annotated, Literal, NamedTuple, final
 
-from annotated_types import Ge
+from annotated_types import Ge, Le
 
+from afbs.files import ENCODING, path_of
 from afbs.interfaces import Availability, Latency
+from afbs.latency._draw import BRIEFEST, LONGEST
 from afbs.seeds import Key
 from afbs.types import ClientId, ClientInfo, UserError
 
-_Rows = Mapping[ClientId, tuple[list[float], list[float]]]
+_Pairs = tuple[list[float], list[float]]
+_Rows = Mapping[ClientId, _Pairs]
+_ULPS = 4
+"""Rounding that a moment may carry, so that a client is neither sent to work at the very end of a presence nor kept
+from it at the very beginning."""
 
 
 @final
@@ -31,12 +36,15 @@ class Trace(Latency):
     """
 
     path: str
-    period: Annotated[float, Ge(0)] = 0.0
+    period: Annotated[float, Ge(0), Le(LONGEST)] = 0.0
     share: bool = False
     per = "job"
 
+    def __post_init__(self) -> None:
+        _check_period("latency", self.period)
+
     def duration(self, client: ClientInfo, start: float, key: Key) -> float:
-        starts, durations = _of(self._rows, client.id, self.share, "latency", self.path)
+        starts, durations = _of(self._rows, self._known, client.id, self.share, "latency", self.path)
         place = bisect_right(starts, start % self.period if self.period else start) - 1
         # Before the first row of a repeated file the last of the round before still holds.
         return durations[place if place >= 0 or self.period else 0]
@@ -45,52 +53,113 @@ class Trace(Latency):
     def _rows(self) -> _Rows:
         return _read(self.path, "duration")
 
+    @cached_property
+    def _known(self) -> list[ClientId]:
+        return list(self._rows)
+
+
+class _Presence(NamedTuple):
+    """The stretch of time that is asked about: until when a client is there, or when it comes next."""
+
+    until: float
+    back: float
+
 
 @final
 @dataclass(frozen=True)
 class TraceAvailability(Availability):
     """Presences from a CSV file with the columns client, start and end; a job that outlasts one is lost.
 
-    `period` and `share` are as in the trace of durations.
+    Presences that touch or overlap are one. A `period` above 0 repeats the file; what is beyond it is wrapped to its
+    beginning. `share` is as in the trace of durations.
     """
 
     path: str
-    period: Annotated[float, Ge(0)] = 0.0
+    period: Annotated[float, Ge(0), Le(LONGEST)] = 0.0
     share: bool = False
 
+    def __post_init__(self) -> None:
+        _check_period("availability", self.period)
+
     def back(self, client: ClientInfo, time: float, key: Key) -> float:
-        starts, ends = self._presences(client)
-        round_start, moment = self._round(time)
-        place = bisect_right(starts, moment) - 1
-        if place >= 0 and moment < ends[place]:
-            return time
-        if place + 1 < len(starts):
-            return round_start + starts[place + 1]
-        return round_start + self.period + starts[0] if self.period else math.inf
+        return self._presence(client, time).back
 
     def vanishes(self, client: ClientInfo, start: float, finish: float, key: Key) -> float | None:
-        starts, ends = self._presences(client)
-        round_start, moment = self._round(start)
-        place = bisect_right(starts, moment) - 1
-        end = round_start + ends[place] if place >= 0 else start
-        return max(start, end) if finish > end else None
+        until = self._presence(client, start).until
+        return until if finish > until else None
 
     @cached_property
     def _rows(self) -> _Rows:
-        return _read(self.path, "end")
+        return {client: _merged(pairs, self.period) for client, pairs in _read(self.path, "end").items()}
 
-    def _presences(self, client: ClientInfo) -> tuple[list[float], list[float]]:
-        return _of(self._rows, client.id, self.share, "availability", self.path)
+    @cached_property
+    def _known(self) -> list[ClientId]:
+        return list(self._rows)
 
-    def _round(self, time: float) -> tuple[float, float]:
-        return (time - time % self.period, time % self.period) if self.period else (0.0, time)
+    def _presence(self, client: ClientInfo, time: float) -> _Presence:
+        starts, ends = _of(self._rows, self._known, client.id, self.share, "availability", self.path)
+        period = self.period
+        round_start = time - time % period if period else 0.0
+        moment = time - round_start + _ULPS * math.ulp(time)
+        if period and moment >= period:
+            round_start, moment = round_start + period, moment - period
+        place = bisect_right(starts, moment) - 1
+        if place < 0 and period:  # it may have begun in the round before
+            place, round_start, moment = len(starts) - 1, round_start - period, moment + period
+        if place >= 0 and moment < ends[place]:
+            return _Presence(round_start + ends[place], time)
+        if place + 1 < len(starts):
+            return _Presence(time, round_start + starts[place + 1])
+        return _Presence(time, round_start + period + starts[0] if period else math.inf)
 
 
-def _of(rows: _Rows, client: ClientId, share: bool, part: str, path: str) -> tuple[list[float], list[float]]:
+def _check_period(part: str, period: float) -> None:
+    if 0 < period < 1:
+        raise UserError(f"`{part}.period` must be 0 (the file is not repeated) or at least 1, got {period:g}.")
+
+
+def _merged(pairs: _Pairs, period: float) -> _Pairs:
+    """Presences in order that neither touch nor overlap. Each begins within a period; the last may end after it."""
+    spans = sorted(_folded(pairs, period)) if period else zip(*pairs, strict=True)
+    slack = _ULPS * math.ulp(max(pairs[0][-1], *(end for end in pairs[1] if end < math.inf), period))
+    starts: list[float] = []
+    ends: list[float] = []
+    for start, end in spans:
+        if starts and start <= ends[-1] + slack:
+            ends[-1] = max(ends[-1], end)
+        else:
+            starts.append(start)
+            ends.append(end)
+    return _closed(starts, ends, period, slack) if period else (starts, ends)
+
+
+def _folded(pairs: _Pairs, period: float) -> Iterable[tuple[float, float]]:
+    """The same presences on a circle, cut open at 0."""
+    for start, end in zip(*pairs, strict=True):
+        if end - start >= period:
+            yield 0.0, period
+            continue
+        begin = start % period
+        stop = begin + (end - start)
+        yield begin, min(stop, period)
+        if stop > period:
+            yield 0.0, stop - period
+
+
+def _closed(starts: list[float], ends: list[float], period: float, slack: float) -> _Pairs:
+    """What ends where the circle was cut open goes on with what begins there."""
+    whole = starts[0] <= slack and ends[-1] >= period - slack
+    if whole and len(starts) == 1:
+        return [0.0], [math.inf]
+    if whole:
+        return starts[1:], [*ends[1:-1], period + ends[0]]
+    return starts, ends
+
+
+def _of(rows: _Rows, known: list[ClientId], client: ClientId, share: bool, part: str, path: str) -> _Pairs:
     if client in rows:
         return rows[client]
     if share:
-        known = list(rows)
         return rows[known[client % len(known)]]
     raise UserError(
         f"`{part}.path`: {path} has no row for client {client}, only for {len(rows)} others. "
@@ -100,8 +169,9 @@ def _of(rows: _Rows, client: ClientId, share: bool, part: str, path: str) -> tup
 
 def _read(path: str, value: Literal["duration", "end"]) -> _Rows:
     """For each client its starts, in order, and what belongs to each."""
+    part = "latency" if value == "duration" else "availability"
     try:
-        with Path(path).expanduser().open(newline="", encoding="utf-8") as file:
+        with path_of(f"{part}.path", path).open(newline="", encoding=ENCODING) as file:
             return _parsed(path, csv.reader(file), value)
     except (OSError, UnicodeDecodeError, csv.Error) as error:
         raise UserError(f"The trace {path} cannot be read ({error}).") from error
@@ -136,8 +206,8 @@ def _numbers(where: str, row: list[str], value: str) -> tuple[ClientId, float, f
         raise UserError(f"{where}: {','.join(row)!r} is not a client's number, a start and its {value}.") from None
     if client < 0 or not 0 <= start < math.inf:
         raise UserError(f"{where}: client and start must be 0 or above, got {client} and {start:g}.")
-    if value == "duration" and not 0 < other < math.inf:
-        raise UserError(f"{where}: the duration must be above 0, got {other:g}.")
+    if value == "duration" and not BRIEFEST <= other <= LONGEST:
+        raise UserError(f"{where}: the duration must be between {BRIEFEST:g} and {LONGEST:g} seconds, got {other:g}.")
     if value == "end" and not other > start:
         raise UserError(f"{where}: the end must be after the start ({start:g}), got {other:g}.")
     return client, start, other

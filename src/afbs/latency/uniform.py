@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated, Literal, final
 
-from annotated_types import Ge
+from annotated_types import Ge, Le
 
 from afbs.interfaces import Latency
+from afbs.latency._draw import LONGEST
 from afbs.seeds import Key
 from afbs.types import ClientInfo, UserError
 
@@ -17,8 +18,8 @@ from afbs.types import ClientInfo, UserError
 class Uniform(Latency):
     """Equally likely between `low` and `high` seconds; whatever the client's data size. The paper's setting."""
 
-    low: Annotated[int, Ge(0)] = 0
-    high: Annotated[int, Ge(1)] = 6000
+    low: Annotated[int, Ge(0), Le(int(LONGEST))] = 0
+    high: Annotated[int, Ge(1), Le(int(LONGEST))] = 6000
     per: Literal["client", "job"] = "client"
 
     def __post_init__(self) -> None:

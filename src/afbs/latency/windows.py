@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from math import floor
 from typing import Annotated, final
 
-from annotated_types import Gt, Le
+from annotated_types import Ge, Le
 
 from afbs.interfaces import Availability
-from afbs.latency._draw import own
+from afbs.latency._draw import LONGEST, own
 from afbs.seeds import Key
 from afbs.types import ClientInfo
 
@@ -24,8 +24,8 @@ class Windows(Availability):
     With `finishes` a client ends the job it has, even if its time is over.
     """
 
-    period: Annotated[float, Gt(0)] = 86_400.0
-    share: Annotated[float, Gt(0), Le(1)] = 0.5
+    period: Annotated[float, Ge(1), Le(LONGEST)] = 86_400.0
+    share: Annotated[float, Ge(1e-6), Le(1)] = 0.5
     finishes: bool = False
 
     def back(self, client: ClientInfo, time: float, key: Key) -> float:

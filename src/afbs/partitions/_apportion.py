@@ -7,6 +7,9 @@ from numpy.typing import NDArray
 
 from afbs.types import UserError
 
+WIDEST = 50.0
+"""The most that the logarithm of clients' volumes may be spread: the largest draw is then still a number."""
+
 
 def largest_remainder(total: int, weights: NDArray[np.float64]) -> NDArray[np.int64]:
     """Numbers that sum to `total` and differ from their exact share by less than one; ties go to the first."""
@@ -25,6 +28,8 @@ def volumes(total: int, clients: int, least: int, sigma: float, rng: np.random.G
 
 def require_samples(samples: int, clients: int, least: int) -> None:
     """A UserError if there are too few samples to go round."""
+    if samples < least:
+        raise UserError(f"`partition.min_examples` must be at most the number of samples ({samples}), got {least}.")
     if samples < clients * least:
         raise UserError(
             f"`partition.clients`: {clients} clients with at least {least} of {samples} samples each cannot be made; "

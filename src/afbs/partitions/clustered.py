@@ -20,7 +20,7 @@ from annotated_types import Ge, Gt, Le
 from numpy.typing import NDArray
 
 from afbs.interfaces import Partition
-from afbs.partitions._apportion import largest_remainder, volumes
+from afbs.partitions._apportion import WIDEST, largest_remainder, require_samples, volumes
 from afbs.seeds import Key
 from afbs.types import Split, UserError
 
@@ -37,7 +37,7 @@ class Clustered(Partition):
     alpha: Annotated[float, Gt(0)] = 0.1
     min_cluster_share: Annotated[float, Ge(0), Le(1)] = 0.5
     min_examples: Annotated[int, Ge(1)] = 1
-    volume_sigma: Annotated[float, Ge(0)] = 1.0
+    volume_sigma: Annotated[float, Ge(0), Le(WIDEST)] = 1.0
 
     def __post_init__(self) -> None:
         if self.clusters > self.clients:
@@ -46,6 +46,7 @@ class Clustered(Partition):
             )
 
     def split(self, labels: NDArray[np.int64], owners: NDArray[np.int64] | None, key: Key) -> Split:
+        require_samples(len(labels), self.clients, self.min_examples)
         rng = key.generator()
         members, redraws = self._clusters(labels, rng)
         parts: list[NDArray[np.int64]] = []

@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from typing import Annotated, final
 
 import numpy as np
-from annotated_types import Ge
+from annotated_types import Ge, Le
 from numpy.typing import NDArray
 
 from afbs.interfaces import Partition
-from afbs.partitions._apportion import require_samples, volumes
+from afbs.partitions._apportion import WIDEST, require_samples, volumes
 from afbs.seeds import Key
 from afbs.types import Split
 
@@ -22,7 +22,7 @@ class Iid(Partition):
 
     clients: Annotated[int, Ge(1)] = 100
     min_examples: Annotated[int, Ge(1)] = 1
-    volume_sigma: Annotated[float, Ge(0)] = 0.0
+    volume_sigma: Annotated[float, Ge(0), Le(WIDEST)] = 0.0
 
     def split(self, labels: NDArray[np.int64], owners: NDArray[np.int64] | None, key: Key) -> Split:
         require_samples(len(labels), self.clients, self.min_examples)

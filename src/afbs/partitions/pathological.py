@@ -15,7 +15,7 @@ from annotated_types import Ge
 from numpy.typing import NDArray
 
 from afbs.interfaces import Partition
-from afbs.partitions._apportion import largest_remainder
+from afbs.partitions._apportion import largest_remainder, require_samples
 from afbs.seeds import Key
 from afbs.types import Split, UserError
 
@@ -31,6 +31,7 @@ class Pathological(Partition):
     classes: Annotated[int, Ge(1)] = 2
 
     def split(self, labels: NDArray[np.int64], owners: NDArray[np.int64] | None, key: Key) -> Split:
+        require_samples(len(labels), self.clients, 1)
         rng = key.generator()
         names, counts = np.unique(labels, return_counts=True)
         if self.classes > len(names):

@@ -1,4 +1,4 @@
-"""What `afbs data` does: say what is here, get it, take it from a folder, check it."""
+"""What `afbs data` does: say what is here, get it, take it from a folder, check it, remove it."""
 
 from __future__ import annotations
 
@@ -6,22 +6,46 @@ import os
 import shutil
 import tarfile
 import tempfile
+import time
 import zipfile
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from afbs.data._about import About
-from afbs.data._hub import Hub, download
+from afbs.data._hub import Hub, HuggingFace, download
 from afbs.data._hub_files import HubParquet
 from afbs.data._official import Found, Official, by_hand, files_folder, find, find_in, read
-from afbs.data._store import DamagedError, entries, forget, verify
+from afbs.data._store import DamagedError, Entry, discard, entries, forget, verify
 from afbs.interfaces import Source
 from afbs.registry import find as part
 from afbs.registry import names, summary
 from afbs.types import UserError
+
+__all__ = ["Copy", "Hub", "HuggingFace", "Listed", "Removal", "check", "clean", "copies", "get", "listed", "take"]
+
+
+@dataclass(frozen=True, slots=True)
+class Copy:
+    """A converted copy of a user's own data, in the cache. `id` is what `afbs data clean` calls it."""
+
+    id: str
+    of: str
+    samples: int
+    bytes: int
+    last_used: float
+    in_use: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Removal:
+    """What was removed from the cache, or why not."""
+
+    what: str
+    bytes: int
+    kept: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +65,42 @@ def listed() -> list[Listed]:
     """All data sets there are, those that are here first."""
     lines = [_line(name) for name in names("data")]
     return sorted(lines, key=lambda line: (("ready", "files", "missing", "yours").index(line.state), line.name))
+
+
+def copies() -> list[Copy]:
+    """Users' own data in the cache, those that were used last first. Nothing needs them but speed."""
+    published = _published()
+    found = []
+    for entry in entries():
+        if entry.name in published:
+            continue
+        try:
+            found.append(_copy(entry))
+        except OSError:  # it was removed just now
+            continue
+    return sorted(found, key=lambda copy: -copy.last_used)
+
+
+def clean(what: Sequence[str], unused_for: float = 0.0, files: bool = False) -> list[Removal]:
+    """Remove converted copies: of data sets by name, single ones by id, `own` for all of the user's, or `all`.
+
+    Only what has not been used for `unused_for` seconds. With `files` also what was downloaded or imported. What some
+    process has open is kept.
+    """
+    published = _published()
+    chosen = [entry for entry in entries() if _is_meant(entry, what, published)]
+    known = {"all", "own", *published, *names("data"), *(entry.folder.name for entry in chosen)}
+    if unknown := [word for word in what if word not in known]:
+        raise UserError(f"Nothing in the cache is called {unknown[0]!r}. `afbs data list` says what is there.")
+    now = time.time()
+    removed = [_removed(entry) for entry in chosen if entry.folder.exists() and now - entry.last_used >= unused_for]
+    for name in published if files else ():
+        folder = files_folder(name)
+        if folder.is_dir() and ("all" in what or name in what):
+            size = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
+            shutil.rmtree(folder, ignore_errors=True)
+            removed.append(Removal(str(folder), size))
+    return removed
 
 
 def get(name: str, hub: Hub) -> Path:
@@ -98,6 +158,32 @@ def check(name: str) -> list[str]:
     return lines
 
 
+def _published() -> list[str]:
+    return [name for name in names("data") if hasattr(part("data", name), "about")]
+
+
+def _is_meant(entry: Entry, what: Sequence[str], published: Sequence[str]) -> bool:
+    own = "own" in what and entry.name not in published
+    return "all" in what or own or entry.name in what or entry.folder.name in what
+
+
+def _removed(entry: Entry) -> Removal:
+    size = entry.bytes
+    try:
+        return Removal(entry.folder.name, size, "" if discard(entry) else "it is in use")
+    except OSError as error:
+        return Removal(entry.folder.name, size, error.strerror or str(error))
+
+
+def _copy(entry: Entry) -> Copy:
+    samples, origin = 0, "arrays given in Python" if entry.name == "memory" else ""
+    with suppress(KeyError, TypeError, IndexError, AttributeError):  # it is damaged, and can still be removed
+        meta = entry.meta
+        samples = sum(meta["arrays"][name]["shape"][0] for name in ("train_x", "test_x"))
+        origin = meta["recipe"].get("settings", {}).get("path", origin)
+    return Copy(entry.folder.name, origin, samples, entry.bytes, entry.last_used, entry.in_use)
+
+
 def _check_files(official: Official) -> list[str]:
     try:
         found = find(official)
@@ -114,7 +200,7 @@ def _line(name: str) -> Listed:
     cls = part("data", name)
     about: About | None = getattr(cls, "about", None)
     official: Official | None = getattr(cls, "official", None)
-    copies = entries(name) if about else []
+    copies = [entry for entry in entries(name) if entry.is_current] if about else []
     size = sum(entry.bytes for entry in copies)
     where = ", ".join(str(entry.folder) for entry in copies)
     if about is None:
