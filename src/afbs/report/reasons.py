@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 
 from afbs.report.arms import Arm, settings_of
 from afbs.report.standings import last_accuracies, time_to
 from afbs.report.words import count, duration, listing, percent, plural
-
-_ADDING = ("afbs", "fedbuff", "fedavg")
-"""Those whose step is the weighted sum of its updates. Others mix models or add corrections: their weights do not say
-how far the model is moved."""
 
 
 def about_one(arm: Arm) -> list[str]:
@@ -45,15 +41,15 @@ def _speed(arms: Sequence[Arm]) -> str:
     if target is None:
         return ""
     took = [(arm.spread(lambda run: time_to(run, target)), arm) for arm in arms]
-    times = sorted(((time.mean, arm) for time, arm in took if time.number == len(arm.runs)), key=lambda pair: pair[0])
+    times = sorted(((time.mean, arm) for time, arm in took if time.number == arm.seeds), key=lambda pair: pair[0])
     never = [arm.label for time, arm in took if not time.number]
     partly = [
-        f"{arm.label} in {time.number} of {len(arm.runs)} runs" for time, arm in took if 0 < time.number < len(arm.runs)
+        f"{arm.label} with {time.number} of {arm.seeds} seeds" for time, arm in took if 0 < time.number < arm.seeds
     ]
     goal = percent(target, 0 if abs(target * 100 - round(target * 100)) < 1e-6 else 1)
     if not times:
         text = f"{'No arm' if len(arms) > 1 else 'It never'} reached the target of {goal}"
-        return f"{text} in all of its runs; {listing(partly)} did." if partly else f"{text}."
+        return f"{text} with all of its seeds; {listing(partly)} did." if partly else f"{text}."
     fastest, winner = times[0]
     if len(arms) == 1:
         return f"It reached the target of {goal} after {duration(fastest)}."
@@ -71,29 +67,29 @@ def _speed(arms: Sequence[Arm]) -> str:
 
 
 def _movement(first: Arm, rivals: Sequence[Arm]) -> str:
-    """How far the model was moved: the steps and their total weight. Only of algorithms that add weighted updates."""
-    rival = next((arm for arm in rivals if arm.algorithm in _ADDING and arm.mean("scale_sum") > 0), None)
-    if rival is None or first.algorithm not in _ADDING or not first.mean("scale_sum") > 0:
+    """How far the model was moved: the steps and their total weight. Only where the record says that steps add."""
+    if not _adds(first):
+        return ""
+    rival = next((arm for arm in rivals if _adds(arm)), None)
+    if rival is None:
         return ""
     said = []
     for arm in (first, rival):
-        steps, weight = count(arm.mean("steps")), arm.mean("scale_mean") * _server_lr(arm)
+        steps, weight = count(arm.mean("steps")), arm.mean("scale_mean") * arm.runs[0].server_rate
         said.append(f"{arm.label} took {steps} steps of total weight {weight:.2f}")
     text = f"{said[0]}, {said[1]}"
-    ratio = first.mean("scale_sum") * _server_lr(first) / (rival.mean("scale_sum") * _server_lr(rival))
-    if rival.algorithm == "fedavg" and first.mean("steps") > 2 * rival.mean("steps"):
-        text += f": {rival.label} waits for the slowest of its clients"
-    elif ratio > 1.15:
+    far = [arm.mean("scale_sum") * arm.runs[0].server_rate for arm in (first, rival)]
+    ratio = far[0] / far[1]
+    if ratio > 1.15:
         text += f": {first.label} moved the model {ratio:.1f} times as far, so step size may be part of its result"
     elif ratio < 0.87:
         text += f": {first.label} moved the model less, so step size does not explain its result"
     return text + "."
 
 
-def _server_lr(arm: Arm) -> float:
-    settings = arm.runs[0].config.get("algorithm")
-    rate = settings.get("server_lr", 1.0) if isinstance(settings, Mapping) else 1.0
-    return float(rate) if isinstance(rate, int | float) and rate > 0 else 1.0
+def _adds(arm: Arm) -> bool:
+    """Whether the weights of a step say how far it moves the model; others mix models, or correct them."""
+    return arm.runs[0].adds is True and arm.mean("scale_sum") > 0
 
 
 def _selection(arm: Arm) -> str:
