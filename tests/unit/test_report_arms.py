@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from afbs.report.arms import arms_of, settings_of
-from afbs.report.load import digests
+from afbs.report.arms import settings_of
+from afbs.report.load import compared
 from afbs.report.palette import looks
 from synthetic import write_small
 
@@ -13,7 +13,7 @@ from synthetic import write_small
 def test_seeds_and_bookkeeping_do_not_make_a_new_arm(tmp_path: Path) -> None:
     write_small(tmp_path / "a", [0.5], seed=1, config={"run": {"seed": 1, "workers": 1, "name": "x"}})
     write_small(tmp_path / "b", [0.7], seed=2, config={"run": {"seed": 2, "workers": 8, "name": "y"}})
-    (arm,) = arms_of(digests([tmp_path]))
+    (arm,) = compared([tmp_path]).arms
     assert (arm.label, arm.seeds, len(arm.runs)) == ("AFBS", 2, 2)
     final = arm.fact("final")
     assert final.mean == 0.6
@@ -25,7 +25,7 @@ def test_the_confusion_of_an_arm_is_that_of_all_its_seeds(tmp_path: Path) -> Non
     write_small(tmp_path / "a", [0.5], seed=1, test_size=100)
     write_small(tmp_path / "b", [0.7], seed=2, test_size=100)
     write_small(tmp_path / "c", [0.5], seed=3, ended=False)
-    (arm,) = arms_of(digests([tmp_path]))
+    (arm,) = compared([tmp_path]).arms
     assert arm.confusion is not None
     assert arm.confusion.tolist() == [[120, 80], [0, 0]]
 
@@ -34,14 +34,14 @@ def test_arms_of_one_algorithm_are_told_apart_by_what_differs(tmp_path: Path) ->
     for name, survival in (("a", "buffer"), ("b", "none")):
         write_small(tmp_path / name, [0.5], config={"algorithm": {"name": "afbs", "survival": survival}})
     write_small(tmp_path / "c", [0.5], algorithm="fedbuff")
-    labels = [arm.label for arm in arms_of(digests([tmp_path]))]
+    labels = [arm.label for arm in compared([tmp_path]).arms]
     assert labels == ["AFBS (survival buffer)", "AFBS (survival none)", "FedBuff"]
 
 
 def test_the_settings_that_differ_are_marked_and_the_others_are_not(tmp_path: Path) -> None:
     write_small(tmp_path / "a", [0.5], config={"training": {"lr": 0.1, "epochs": 5}})
     write_small(tmp_path / "b", [0.5], algorithm="fedbuff", config={"training": {"lr": 0.1, "epochs": 1}})
-    marked = {row.path: row.differs for row in settings_of(arms_of(digests([tmp_path])))}
+    marked = {row.path: row.differs for row in settings_of(compared([tmp_path]).arms)}
     assert marked["training.epochs"]
     assert marked["algorithm.name"]
     assert not marked["training.lr"]

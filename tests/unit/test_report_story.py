@@ -7,15 +7,15 @@ from pathlib import Path
 
 from scipy import stats
 
-from afbs.report.arms import Arm, arms_of
-from afbs.report.load import digests
+from afbs.report.arms import Arm
+from afbs.report.load import compared
 from afbs.report.standings import student_t
 from afbs.report.story import Verdict, verdict
 from synthetic import columns, write_small
 
 
 def arms(root: Path) -> list[Arm]:
-    return arms_of(digests([root]))
+    return compared([root]).arms
 
 
 def said(root: Path) -> Verdict:
@@ -121,7 +121,7 @@ def test_a_target_that_only_some_seeds_reach_is_told_as_such(tmp_path: Path) -> 
     for seed, second in enumerate([0.6, 0.4]):
         write_small(tmp_path / f"a{seed}", [0.1, 0.6], seed=seed, config=goal)
         write_small(tmp_path / f"b{seed}", [0.1, second], seed=seed, config=goal, algorithm="fedbuff")
-    assert said(tmp_path).why[0] == "AFBS reached 50 % after 100 s; FedBuff in 1 of 2 runs."
+    assert said(tmp_path).why[0] == "AFBS reached 50 % after 100 s; FedBuff with 1 of 2 seeds."
 
 
 def test_a_starved_class_is_told(tmp_path: Path) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,9 +10,9 @@ import numpy as np
 
 from afbs.record.columns import Floats
 from afbs.report import tables
-from afbs.report.arms import Arm, arms_of
-from afbs.report.digest import OTHERS
-from afbs.report.load import digests
+from afbs.report.arms import Arm
+from afbs.report.digest import OTHERS, Digest
+from afbs.report.load import compared
 from afbs.report.page import default_targets, named_targets
 from afbs.report.palette import CLUSTERS, Look
 from afbs.types import UserError
@@ -71,39 +71,56 @@ _MARKERS = {
 _GRID = 160
 
 
-def figures(folders: Iterable[str | Path], out: str | Path = "figures", kind: str = "pdf") -> list[Path]:
+def figures(
+    folders: Iterable[str | Path],
+    out: str | Path = "figures",
+    kind: str = "pdf",
+    on_note: Callable[[str], None] | None = None,
+) -> list[Path]:
     """Every figure as a file of `kind`, and the table as Markdown, CSV and LaTeX.
 
-    A figure for which the runs tell nothing is left out.
+    A figure for which the runs tell nothing is left out. `on_note` is told which runs were.
     """
     import matplotlib
 
     if kind not in FORMATS:
         raise UserError(f"`--format` must be one of {', '.join(FORMATS)}, got {kind!r}.")
-    arms = arms_of(digests(folders))
+    arms, left_out = compared(folders)
     target = Path(out)
     try:
         target.mkdir(parents=True, exist_ok=True)
+    except (OSError, ValueError) as error:
+        raise UserError(f"`{target}` cannot be made a folder: {_reason(error)}.") from None
+    try:
+        with matplotlib.rc_context(STYLE):
+            written = [*_write_tables(arms, target), *_write_figures(arms, target, kind)]
     except OSError as error:
-        raise UserError(f"`{target}` cannot be made a folder: {error.strerror}.") from None
-    written = _write_tables(arms, target)
-    with matplotlib.rc_context(STYLE):
-        for name, make in _FIGURES.items():
-            figure = make(arms)
-            if figure is not None:
-                path = target / f"{name}.{kind}"
-                # Without a date the same runs give the same bytes.
-                metadata = {"pdf": {"CreationDate": None}, "svg": {"Date": None}}.get(kind)
-                figure.savefig(path, metadata=metadata)
-                written.append(path)
+        raise UserError(f"`{error.filename or target}` cannot be written: {_reason(error)}.") from None
+    if on_note is not None:
+        for sentence in left_out:
+            on_note(sentence)
     return written
+
+
+def _reason(error: OSError | ValueError) -> str:
+    return (error.strerror if isinstance(error, OSError) else None) or str(error)
+
+
+def _write_figures(arms: Sequence[Arm], target: Path, kind: str) -> Iterator[Path]:
+    for name, make in _FIGURES.items():
+        figure = make(arms)
+        if figure is not None:
+            path = target / f"{name}.{kind}"
+            # Without a date the same runs give the same bytes.
+            figure.savefig(path, metadata={"pdf": {"CreationDate": None}, "svg": {"Date": None}}.get(kind))
+            yield path
 
 
 def _write_tables(arms: Sequence[Arm], target: Path) -> list[Path]:
     table = tables.summary(arms, named_targets(arms) or default_targets(arms))
     made = {"table.md": tables.markdown(table), "table.csv": tables.as_csv(table), "table.tex": tables.latex(table)}
     for name, text in made.items():
-        (target / name).write_text(text, encoding="utf-8")
+        (target / name).write_bytes(text.encode(errors="replace"))
     return [target / name for name in made]
 
 
@@ -114,8 +131,8 @@ def _curve(metric: str, axis: str) -> Callable[[Sequence[Arm]], Any]:
         timed = axis in ("time", "wall")
         drawn = 0
         for arm in arms:
-            lines = [_known(run.curve[axis], run.curve[metric]) for run in arm.runs]
-            lines = [line for line in lines if len(line[0])]
+            seeds = [_seed_line(runs, axis, metric) for runs in arm.by_seed]
+            lines = [line for line in seeds if len(line[0])]
             if not lines:
                 continue
             drawn += 1
@@ -125,6 +142,8 @@ def _curve(metric: str, axis: str) -> Callable[[Sequence[Arm]], Any]:
             axes.plot(x, mean * factor, label=_text(arm.label), **_line(arm.look, len(x)))
             if len(lines) > 1:
                 low, high = (mean - spread) * factor, (mean + spread) * factor
+                if metric == "accuracy":
+                    low, high = np.clip(low, 0, 100), np.clip(high, 0, 100)
                 axes.fill_between(x, low, high, color=arm.look.light, alpha=0.15, linewidth=0)
         names = {"time": f"Virtual time ({unit})", "wall": f"Wall time ({unit})"}
         axes.set_xlabel(names.get(axis, "Steps of the global model" if axis == "version" else "Client updates"))
@@ -382,12 +401,20 @@ def _known(x: Floats, y: Floats) -> tuple[Floats, Floats]:
     return x[there], y[there]
 
 
+def _seed_line(runs: Sequence[Digest], axis: str, metric: str) -> tuple[Floats, Floats]:
+    """The line of a seed: that of its one run, or the mean of its runs."""
+    known = [_known(run.curve[axis], run.curve[metric]) for run in runs]
+    lines = [line for line in known if len(line[0])]
+    return _averaged(lines)[:2] if lines else (np.empty(0), np.empty(0))
+
+
 def _averaged(lines: Sequence[tuple[Floats, Floats]]) -> tuple[Floats, Floats, Floats]:
     """Mean and deviation on a common grid, as far as every line reaches; one line stays as it is."""
     if len(lines) == 1:
         x, y = lines[0]
         return x, y, np.zeros(len(x))
-    grid = np.linspace(max(x[0] for x, _ in lines), min(x[-1] for x, _ in lines), _GRID)
+    start = max(x[0] for x, _ in lines)
+    grid = np.linspace(start, max(start, min(x[-1] for x, _ in lines)), _GRID)
     table = np.array([np.interp(grid, x, y) for x, y in lines])
     return grid, table.mean(axis=0), table.std(axis=0, ddof=1)
 

@@ -69,7 +69,7 @@ def _arm(arm: Arm, runs: list[int], cells: int) -> dict[str, Any]:
         "dash": arm.look.dash,
         "marker": arm.look.marker,
         "runs": runs,
-        "seeds": arm.seeds,
+        "seeds": [[runs[arm.runs.index(run)] for run in group] for group in arm.by_seed],
         "kept": kept,
         "dropped": dropped,
         "bar": width,
