@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Sequence
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -15,11 +16,14 @@ from afbs import registry
 from afbs.engine.plan import plan
 from afbs.latency.always import Always
 from afbs.latency.uniform import Uniform
+from afbs.record.schema import SCHEMA
 from afbs.seeds import Key
 from afbs.transports.simulated import Simulated
 from afbs.types import Arrived, ClientInfo, Decided, Dispatched, Lost, Stopped, Update
 
 CLASSES = 10
+TITLES = {"afbs": "AFBS", "fedbuff": "FedBuff", "ca2fl": "CA2FL", "fedavg": "FedAvg"}
+ADDING = ("afbs", "fedbuff", "fedavg")
 
 
 def write_run(
@@ -61,7 +65,7 @@ def write_run(
     )
     durations = [latency.duration(info, 0.0, Key.root(seed, "latency").child(info.id)) for info in infos]
     meta: dict[str, Any] = {
-        "schema": 1,
+        "schema": SCHEMA,
         "name": name or algorithm,
         "seed": seed,
         "created": "2026-01-02T03:04:05+00:00",
@@ -72,6 +76,8 @@ def write_run(
         "horizon": horizon,
         "classes": CLASSES,
         "algorithm": algorithm,
+        "title": TITLES.get(algorithm),
+        "adds": algorithm in ADDING,
         "clients": {
             "id": list(range(clients)),
             "examples": examples.tolist(),
@@ -85,7 +91,7 @@ def write_run(
         meta["labels"] = [_label_counts(info, rng) for info in infos]
     (folder / "meta.json").write_text(json.dumps(meta))
 
-    written = _Writer(folder, evaluations, horizon, ceiling, rng)
+    written = _Writer(folder, evaluations, horizon, ceiling, rng, clusters if algorithm == "afbs" else 0)
     for event in plan(part, infos, transport, in_flight=in_flight, horizon=horizon, seed=seed):
         written.add(event)
     written.close(ended, target)
@@ -93,15 +99,19 @@ def write_run(
 
 
 class _Writer:
-    def __init__(self, folder: Path, evaluations: int, horizon: float, ceiling: float, rng: np.random.Generator):
+    def __init__(
+        self, folder: Path, evaluations: int, horizon: float, ceiling: float, rng: np.random.Generator, clusters: int
+    ):
         self.folder = folder
         self.file = (folder / "events.jsonl").open("w")
         self.grid = list(np.linspace(0, horizon, evaluations))
         self.horizon, self.ceiling, self.rng = horizon, ceiling, rng
+        self.clusters = clusters
+        self.confusion: list[list[int]] = []
         self.version = 0
         self.progress = 0.0
         self.accuracies: list[tuple[float, float]] = []
-        self.counts = {"arrived": 0, "used": 0, "dropped": 0, "rejected": 0, "lost": 0}
+        self.counts = {"arrived": 0, "used": 0, "dropped": 0, "rejected": 0, "lost": 0, "missing": 0, "left": 0}
         self.samples = 0
         self.time = 0.0
 
@@ -111,7 +121,9 @@ class _Writer:
         self.time = event.time
         if isinstance(event, Dispatched):
             order = event.order
-            self._write("dispatch", event.time, client=order.client, version=order.version, sequence=order.sequence)
+            self._write(
+                "dispatch", event.time, client=order.client, version=order.version, sequence=order.sequence, rate=0.01
+            )
         elif isinstance(event, Arrived):
             update = event.update
             self.counts["arrived"] += 1
@@ -134,14 +146,20 @@ class _Writer:
             self.counts["used"] += len(step.used)
             self.counts["dropped"] += len(step.dropped)
             self.samples += sum(update.examples for update in step.used)
+            used = {**_columns(step.used), "weight": list(step.weights)}
+            dropped = _columns(step.dropped)
+            if self.clusters:
+                used["why"], dropped["why"] = reasons(step.used, step.dropped, self.clusters)
             self._write(
                 "step",
                 event.time,
                 version=event.version,
-                used={**_columns(step.used), "weight": list(step.weights)},
-                dropped=_columns(step.dropped),
+                used=used,
+                dropped=dropped,
                 rejected=[],
+                missing=[],
                 notes=dict(step.notes),
+                seal="0" * 16,
                 wall=self.time / 1000,
             )
         elif isinstance(event, Stopped):
@@ -154,8 +172,7 @@ class _Writer:
             self.file.write('{"event": "dispatch", "time": 1.0, "cli')
             self.file.close()
             return
-        self.file.write(json.dumps({"event": "end", "reason": self.reason, "time": self.time, "wall": self.time / 1e3}))
-        self.file.write("\n")
+        self._write("end", self.time, reason=self.reason, confusion=self.confusion, wall=self.time / 1e3)
         self.file.close()
         reached = [time for time, accuracy in self.accuracies if accuracy >= target]
         result = {
@@ -176,7 +193,8 @@ class _Writer:
             "upload_bytes": self.counts["used"] * 61_706 * 4,
             "skipped_upload_bytes": self.counts["dropped"] * 61_706 * 4,
             "wall": {"total": self.time / 1000, "train": self.time / 1200, "evaluate": 1.0, "plan": 0.5},
-            "sha256": "0" * 64,
+            "sha256": sha256(str(self.accuracies).encode()).hexdigest(),
+            "seal": "0" * 16,
         }
         (self.folder / "result.json").write_text(json.dumps(result))
 
@@ -185,12 +203,10 @@ class _Writer:
         accuracy = min(1.0, max(0.0, 0.1 + (self.ceiling - 0.1) * rise + 0.01 * self.rng.standard_normal()))
         per_class = np.clip(accuracy + 0.1 * self.rng.standard_normal(CLASSES), 0, 1)
         self.accuracies.append((time, accuracy))
-        fields: dict[str, Any] = {}
-        if not self.grid:
-            right = np.round(per_class * 100).astype(int)
-            confusion = np.outer(100 - right, np.ones(CLASSES)).astype(int) // (CLASSES - 1)
-            np.fill_diagonal(confusion, right)
-            fields["confusion"] = confusion.tolist()
+        right = np.round(per_class * 100).astype(int)
+        confusion = np.outer(100 - right, np.ones(CLASSES)).astype(int) // (CLASSES - 1)
+        np.fill_diagonal(confusion, right)
+        self.confusion = confusion.tolist()
         self._write(
             "eval",
             time,
@@ -199,14 +215,34 @@ class _Writer:
             loss=2.3 * (1 - accuracy),
             per_class=per_class.tolist(),
             wall=time / 1000,
-            **fields,
         )
 
     def _write(self, kind: str, time: float, **fields: Any) -> None:
         self.file.write(json.dumps({"event": kind, "time": time, **fields}) + "\n")
 
 
-def _columns(updates: Sequence[Update]) -> dict[str, list[int]]:
+def reasons(used: Sequence[Update], dropped: Sequence[Update], clusters: int) -> tuple[list[str], list[str]]:
+    """Why each counted or did not, where the best of a cluster has the most examples / (staleness + 1)²."""
+    best: dict[int, Update] = {}
+    for update in sorted((*used, *dropped), key=lambda one: (one.examples / (one.staleness + 1) ** 2, -one.staleness)):
+        best[update.client % clusters] = update
+    return (
+        [_why(one, best[one.client % clusters], True) for one in used],
+        [_why(one, best[one.client % clusters], False) for one in dropped],
+    )
+
+
+def _why(update: Update, leader: Update, kept: bool) -> str:
+    if update is leader:
+        return "best of its cluster"
+    if not kept:
+        return "staler and smaller than the best"
+    if update.staleness <= leader.staleness:
+        return "fresh enough"
+    return "large enough" if update.examples >= leader.examples else "drawn to survive"
+
+
+def _columns(updates: Sequence[Update]) -> dict[str, list[Any]]:
     return {
         "client": [update.client for update in updates],
         "staleness": [update.staleness for update in updates],
@@ -238,16 +274,18 @@ def write_small(
     settings = {"run": {"seed": seed}, "algorithm": {"name": algorithm}} | (config or {})
     (folder / "config.toml").write_text(tomli_w.dumps(settings))
     about = {
-        "schema": 1,
+        "schema": SCHEMA,
         "name": folder.name,
         "seed": seed,
         "algorithm": algorithm,
+        "title": TITLES.get(algorithm),
+        "adds": algorithm in ADDING,
         "horizon": 1000.0,
         "parameters": 10,
     }
     (folder / "meta.json").write_text(json.dumps(about | (meta or {})))
     events: list[dict[str, Any]] = [
-        {"event": "step", "wall": 1.0, "notes": {}, "rejected": [], **step} for step in steps
+        {"event": "step", "wall": 1.0, "notes": {}, "rejected": [], "missing": [], **step} for step in steps
     ]
     for i, accuracy in enumerate(accuracies):
         events.append(

@@ -30,9 +30,11 @@ from afbs.engine.run import Run
 from afbs.interfaces import Algorithm, Executor
 from afbs.population import Population, populate
 from afbs.record.checkpoint import Checkpoint, load_checkpoint
+from afbs.record.reader import read_meta
 from afbs.record.recorder import Progress, Recorder
 from afbs.record.result import Result
-from afbs.record.writer import SCHEMA, Writer, create_folder, discard_unless_run, is_begun
+from afbs.record.schema import SCHEMA
+from afbs.record.writer import Writer, create_folder, discard_unless_run, is_begun
 from afbs.seeds import Key
 from afbs.transports.simulated import Simulated
 from afbs.types import ClientInfo, Event, Order, UserError, Vector
@@ -342,7 +344,7 @@ def _refuse_changes(config: Config, folder: Path) -> None:
     """A run that was taken up with other settings would belong to neither the old nor the new ones."""
     if not (folder / "meta.json").exists():
         return
-    before, now = Result.open(folder).run.meta.get("settings", {}), _digests(config)
+    before, now = read_meta(folder).get("settings", {}), _digests(config)
     changed = [table for table in now if table in before and before[table] != now[table]]
     if changed:
         raise UserError(

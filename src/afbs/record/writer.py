@@ -15,8 +15,6 @@ from typing import Any, Self, final
 
 from afbs.types import RunError, UserError
 
-SCHEMA = 1
-
 
 @final
 class Writer:

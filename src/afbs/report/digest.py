@@ -6,16 +6,18 @@ Curves keep their extremes when they are thinned; everything else is counted int
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from afbs.record.columns import Floats, Ints, number, table
-from afbs.record.reader import Run
+from afbs.record.columns import UNTOLD, Floats, Ints
+from afbs.record.recorded import Recorded, setting
+from afbs.record.schema import MetaFile
 
 MOST_CLUSTERS = 12
 OLDEST = 1_000_000
@@ -38,6 +40,7 @@ class Facts:
     used: int
     dropped: int
     rejected: int
+    missing: int
     lost: int
     staleness_all: float
     staleness_used: float
@@ -55,23 +58,36 @@ class Facts:
     wall: float
 
 
+class Reason(NamedTuple):
+    """How many updates counted, or were dropped, for one reason."""
+
+    used: bool
+    why: str
+    number: int
+
+
 @dataclass(frozen=True)
 class Digest:
-    """One run, small."""
+    """One run, small. `adds` and `server_rate` say whether and by how much the weights of a step move the model."""
 
     name: str
     folder: str
     algorithm: str
+    title: str
     seed: int | None
     state: str
+    sha256: str | None
     config: Mapping[str, Any]
-    meta: Mapping[str, Any]
+    meta: MetaFile
+    adds: bool | None
+    server_rate: float
     target: float | None
     horizon: float
     facts: Facts
     curve: dict[str, Floats]
     full: tuple[Floats, Floats]
     staleness: tuple[Ints, Ints]
+    reasons: tuple[Reason, ...]
     flow: dict[str, Any]
     scale: dict[str, Floats]
     weights: dict[str, Floats]
@@ -82,7 +98,7 @@ class Digest:
     remarks: tuple[str, ...]
 
 
-def digest(run: Run, points: int = 500, clients: int = 5000, bins: int = 50) -> Digest:
+def digest(run: Recorded, points: int = 500, clients: int = 5000, bins: int = 50) -> Digest:
     """`points`, `clients` and `bins` bound what is kept of the curves, of the clients, and of what is counted."""
     order = np.argsort(run.orders.finish)
     finish = run.orders.finish[order][~run.orders.lost[order]]
@@ -95,22 +111,30 @@ def digest(run: Run, points: int = 500, clients: int = 5000, bins: int = 50) -> 
         "accuracy": run.evals.accuracy[keep],
         "loss": run.evals.loss[keep],
     }
-    cluster_of = _cluster_of(run)
-    who = _participation(run, cluster_of)
+    cluster_of = dict(zip(run.clients.id.tolist(), run.clients.cluster.tolist(), strict=True))
+    who = _participation(run)
+    small = run.meta.copy()
+    small.pop("clients", None)
+    small.pop("labels", None)
     return Digest(
         name=run.name,
         folder=run.folder.name,
         algorithm=run.algorithm,
+        title=run.title,
         seed=run.seed,
         state=state_of(run),
+        sha256=run.result.get("sha256") if run.result else None,
         config=run.config,
-        meta={name: value for name, value in run.meta.items() if name not in ("clients", "labels")},
+        meta=small,
+        adds=run.meta.get("adds"),
+        server_rate=_server_rate(run),
         target=run.target,
         horizon=run.horizon,
         facts=_facts(run, who),
         curve=curve,
         full=(run.evals.time, run.evals.accuracy),
         staleness=_staleness(run),
+        reasons=_reasons(run),
         flow=_flow(run, cluster_of, bins),
         scale=_scale(run, bins),
         weights=_weights(run),
@@ -122,12 +146,11 @@ def digest(run: Run, points: int = 500, clients: int = 5000, bins: int = 50) -> 
     )
 
 
-def state_of(run: Run) -> str:
+def state_of(run: Recorded) -> str:
     """`ended`, `interrupted`, or `unfinished`: still going, or killed."""
-    if run.result is None and run.end is None:
-        return "unfinished"
-    reason = str((run.end or {}).get("reason", ""))
-    return "interrupted" if reason == "interrupted" else "ended"
+    if run.end is None:
+        return "unfinished" if run.result is None else "ended"
+    return "interrupted" if run.end.reason == "interrupted" else "ended"
 
 
 def thin(x: Floats, y: Floats, most: int) -> Ints:
@@ -144,11 +167,11 @@ def thin(x: Floats, y: Floats, most: int) -> Ints:
     return np.array(sorted(kept), np.int64)
 
 
-def _facts(run: Run, who: dict[str, NDArray[Any]]) -> Facts:
+def _facts(run: Recorded, who: dict[str, NDArray[Any]]) -> Facts:
     result = run.result or {}
-    jobs, updates = table(result, "jobs"), run.updates
+    jobs, updates = result.get("jobs", {}), run.updates
     reached = np.flatnonzero(run.evals.accuracy == run.best_accuracy)
-    size = 4.0 * number(run.meta, "parameters")
+    size = 4.0 * run.meta.get("parameters", math.nan)
     used, dropped = int(updates.used.sum()), int((~updates.used).sum())
     return Facts(
         best=run.best_accuracy,
@@ -162,6 +185,7 @@ def _facts(run: Run, who: dict[str, NDArray[Any]]) -> Facts:
         used=used,
         dropped=dropped,
         rejected=int(run.steps.rejected.sum()),
+        missing=int(run.steps.missing.sum()),
         lost=int(run.orders.lost.sum()),
         staleness_all=_mean(updates.staleness),
         staleness_used=_mean(updates.staleness[updates.used]),
@@ -171,22 +195,35 @@ def _facts(run: Run, who: dict[str, NDArray[Any]]) -> Facts:
         never=int(((who["arrived"] > 0) & (who["used"] == 0)).sum()),
         clients=len(who["id"]),
         test_size=float(run.confusion.sum()) if run.confusion is not None else math.nan,
-        trained=number(jobs, "trained"),
-        skipped=number(jobs, "skipped"),
-        samples=number(jobs, "samples"),
-        upload=number(result, "upload_bytes") if "upload_bytes" in result else used * size,
-        upload_saved=number(result, "skipped_upload_bytes") if "skipped_upload_bytes" in result else dropped * size,
+        trained=jobs.get("trained", math.nan),
+        skipped=jobs.get("skipped", math.nan),
+        samples=jobs.get("samples", math.nan),
+        upload=result.get("upload_bytes", used * size),
+        upload_saved=result.get("skipped_upload_bytes", dropped * size),
         wall=_last_wall(run),
     )
 
 
-def _last_wall(run: Run) -> float:
-    walls = [*run.evals.wall[-1:], *run.steps.wall[-1:], number(run.end or {}, "wall")]
+def _server_rate(run: Recorded) -> float:
+    rate = setting(run.config, "algorithm", "server_lr")
+    return float(rate) if isinstance(rate, int | float) and 0 < rate < 1e6 else 1.0
+
+
+def _last_wall(run: Recorded) -> float:
+    walls = [*run.evals.wall[-1:], *run.steps.wall[-1:], *([run.end.wall] if run.end else [])]
     known = [wall for wall in walls if math.isfinite(wall)]
     return float(max(known)) if known else math.nan
 
 
-def _staleness(run: Run) -> tuple[Ints, Ints]:
+def _reasons(run: Recorded) -> tuple[Reason, ...]:
+    """Those that the steps gave, the most frequent first, what counted before what did not."""
+    known = run.updates.why != UNTOLD
+    found = Counter(zip(run.updates.used[known].tolist(), run.updates.why[known].tolist(), strict=True))
+    told = [Reason(used, run.updates.reasons[why], number) for (used, why), number in found.items()]
+    return tuple(sorted(told, key=lambda reason: (not reason.used, -reason.number, reason.why)))
+
+
+def _staleness(run: Recorded) -> tuple[Ints, Ints]:
     """How many updates of each staleness were kept and dropped."""
     ages = np.clip(run.updates.staleness, 0, OLDEST)
     length = int(ages.max()) + 1 if len(ages) else 1
@@ -196,7 +233,7 @@ def _staleness(run: Run) -> tuple[Ints, Ints]:
     )
 
 
-def _flow(run: Run, cluster_of: dict[int, int], bins: int) -> dict[str, Any]:
+def _flow(run: Recorded, cluster_of: dict[int, int], bins: int) -> dict[str, Any]:
     """What an average step kept and dropped of each cluster, over virtual time."""
     updates, steps = run.updates, run.steps
     if not len(steps.time):
@@ -231,7 +268,7 @@ def _frequent(clusters: Ints) -> list[int]:
     return [*sorted(int(name) for name in common), OTHERS]
 
 
-def _scale(run: Run, bins: int) -> dict[str, Floats]:
+def _scale(run: Recorded, bins: int) -> dict[str, Floats]:
     """The total weight of a step over virtual time: the mean and the middle 80 % of each stretch."""
     time, scale = run.steps.time, run.steps.scale
     if not len(time):
@@ -245,7 +282,7 @@ def _scale(run: Run, bins: int) -> dict[str, Floats]:
     }
 
 
-def _weights(run: Run) -> dict[str, Floats]:
+def _weights(run: Recorded) -> dict[str, Floats]:
     """The mean weight of an update by its staleness, as a multiple of an equal share of its step."""
     updates = run.updates
     chosen = updates.used & np.isfinite(updates.weight)
@@ -261,36 +298,34 @@ def _weights(run: Run) -> dict[str, Floats]:
     return {"staleness": there[keep].astype(np.float64), "weight": mean[keep]}
 
 
-def _participation(run: Run, cluster_of: dict[int, int]) -> dict[str, NDArray[Any]]:
+def _participation(run: Recorded) -> dict[str, NDArray[Any]]:
     """One row a client: how much it has, how long it takes, how often it delivered and how often that counted."""
-    known = run.clients
-    ids = np.array(known.get("id") or sorted(set(run.orders.client.tolist())), np.int64)
+    ids = run.clients.id
     row = {int(client): i for i, client in enumerate(ids)}
     place = np.array([row.get(int(client), -1) for client in run.updates.client], np.int64)
     used = np.bincount(place[run.updates.used & (place >= 0)], minlength=len(ids))
     arrived = np.bincount(place[place >= 0], minlength=len(ids))
     return {
         "id": ids,
-        "examples": _column(known.get("examples"), ids),
-        "latency": _latency(run, ids, row),
-        "cluster": np.array([cluster_of.get(int(client), 0) for client in ids], np.int64),
+        "examples": run.clients.examples,
+        "latency": _latency(run, row),
+        "cluster": run.clients.cluster,
         "arrived": arrived,
         "used": used,
     }
 
 
-def _latency(run: Run, ids: Ints, row: dict[int, int]) -> Floats:
+def _latency(run: Recorded, row: dict[int, int]) -> Floats:
     """What was drawn for the client, or the mean of what its jobs took."""
-    drawn = run.clients.get("latency")
-    if drawn:
-        return _column(drawn, ids)
-    orders = run.orders
+    drawn, orders = run.clients.latency, run.orders
+    if np.isfinite(drawn).any():
+        return drawn
     done = np.isfinite(orders.finish) & ~orders.lost
     place = np.array([row.get(int(client), -1) for client in orders.client[done]], np.int64)
     took = (orders.finish - orders.start)[done][place >= 0]
     place = place[place >= 0]
-    number = np.bincount(place, minlength=len(ids))
-    return np.where(number > 0, np.bincount(place, took, len(ids)) / np.maximum(number, 1), np.nan)
+    number = np.bincount(place, minlength=len(drawn))
+    return np.where(number > 0, np.bincount(place, took, len(drawn)) / np.maximum(number, 1), np.nan)
 
 
 def _some_clients(who: dict[str, NDArray[Any]], most: int) -> dict[str, Any]:
@@ -305,21 +340,15 @@ def _some_clients(who: dict[str, NDArray[Any]], most: int) -> dict[str, Any]:
     return {name: column[chosen] for name, column in who.items()} | {"total": total}
 
 
-def _clusters(run: Run, cluster_of: dict[int, int]) -> dict[str, Any]:
+def _clusters(run: Recorded, cluster_of: dict[int, int]) -> dict[str, Any]:
     """The mean label shares of each cluster, and how far its clients lie from that mean."""
-    labels, ids = run.meta.get("labels"), run.clients.get("id")
-    if not isinstance(labels, list) or not ids or len(labels) != len(ids):
+    labels, told = run.meta.get("labels"), run.meta.get("clients")
+    if not labels or not labels[0] or not told or len(labels) != len(told["id"]):
         return {}
-    try:
-        counts = np.array(labels, np.float64)
-    except (TypeError, ValueError):
-        return {}
-    if counts.ndim != 2:
-        return {}
-    counts = np.where(np.isfinite(counts), counts, 0.0)
+    counts = np.array(labels, np.float64)
     totals = counts.sum(axis=1, keepdims=True)
     shares = counts / np.where(totals > 0, totals, 1.0)
-    groups = np.array([cluster_of.get(int(client), 0) for client in ids])
+    groups = np.array([cluster_of[client] for client in told["id"]])
     names = sorted(set(groups.tolist()))[:50]
     means = np.array([shares[groups == name].mean(axis=0) for name in names])
     overall = shares.mean(axis=0)
@@ -334,7 +363,7 @@ def _clusters(run: Run, cluster_of: dict[int, int]) -> dict[str, Any]:
     }
 
 
-def _remarks(run: Run) -> tuple[str, ...]:
+def _remarks(run: Recorded) -> tuple[str, ...]:
     """What a reader should know before trusting the figures."""
     said = []
     if run.unreadable:
@@ -347,20 +376,9 @@ def _remarks(run: Run) -> tuple[str, ...]:
         said.append("loss was not recorded")
     if run.steps.rejected.sum():
         said.append(f"{int(run.steps.rejected.sum())} updates were not finite and were left out")
-    return tuple(said)
-
-
-def _cluster_of(run: Run) -> dict[int, int]:
-    ids, clusters = run.clients.get("id") or (), run.clients.get("cluster") or ()
-    if len(ids) != len(clusters):
-        return {}
-    return {int(client): int(cluster) for client, cluster in zip(ids, clusters, strict=True) if cluster is not None}
-
-
-def _column(values: Any, ids: Ints) -> Floats:
-    if not isinstance(values, list) or len(values) != len(ids):
-        return np.full(len(ids), np.nan)
-    return np.array([math.nan if value is None else value for value in values], np.float64)
+    if run.steps.missing.sum():
+        said.append(f"{int(run.steps.missing.sum())} updates were announced and never came")
+    return (*said, *run.problems)
 
 
 def _mean(values: NDArray[Any]) -> float:
