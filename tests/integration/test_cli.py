@@ -157,9 +157,9 @@ def test_help_says_what_each_command_does(
 def test_a_run_in_a_log_has_no_control_characters_and_no_bar(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    from afbs.cli import _progress
+    from afbs import progress
 
-    monkeypatch.setattr(_progress, "_LOG_SECONDS", 0.0)
+    monkeypatch.setattr(progress, "_LOG_SECONDS", 0.0)
     assert command(monkeypatch, "run", toml(tmp_path), "--folder", tmp_path / "run") == 0
     said = capsys.readouterr().out
     assert "\x1b" not in said

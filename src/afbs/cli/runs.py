@@ -168,11 +168,11 @@ def _print_facts(facts: ResultFile) -> None:
 
 def _observed(config: Config, start: Callable[[Callable[[Progress], None]], Result]) -> Result:
     """Run something with progress; a failure of the run is a sentence and exit code 1."""
-    from afbs.cli._progress import shown
+    from afbs.progress import shown
     from afbs.experiment import Interrupted
 
     try:
-        with shown(console, config.name, config.run.horizon) as observe:
+        with shown(config.name, config.run.horizon, console) as observe:
             return start(observe)
     except Interrupted as stop:
         console.print(escape(str(stop)), highlight=False, soft_wrap=True)
