@@ -154,7 +154,7 @@ def test_hostile_names_are_shown_as_they_are(browser: Any, tmp_path: Path) -> No
     write_run(mine, horizon=40_000, name=HOSTILE, config={"training": {HOSTILE: HOSTILE}})
     write_run(other, "fedbuff", horizon=40_000, config={"data": {"name": HOSTILE}})
     meta = json.loads((mine / "meta.json").read_text())
-    (mine / "meta.json").write_text(json.dumps(meta | {"algorithm": HOSTILE, "git": HOSTILE, "created": HOSTILE}))
+    (mine / "meta.json").write_text(json.dumps(meta | {"title": HOSTILE, "git": HOSTILE, "created": HOSTILE}))
     address = write([tmp_path / "runs"], tmp_path / "report.html").as_uri()
     with page(browser, 390) as tab:
         tab.on("dialog", lambda dialog: pytest.fail("a name was run as a script"))

@@ -154,6 +154,16 @@ def test_a_larger_server_rate_counts_as_a_larger_step(tmp_path: Path) -> None:
     assert any("moved the model 3.0 times as far" in sentence for sentence in said(tmp_path).why)
 
 
+def test_weights_are_called_a_movement_only_where_the_record_says_so(tmp_path: Path) -> None:
+    step = {"version": 1, "time": 5.0, "used": columns((1, 0, 90), weights=[0.5]), "dropped": {}}
+    double = step | {"used": columns((1, 0, 90), weights=[1.0])}
+    for i, adds in enumerate((True, False, None)):
+        write_small(tmp_path / f"{i}" / "a", [0.8], steps=[double])
+        write_small(tmp_path / f"{i}" / "b", [0.7], steps=[step], algorithm="mine", meta={"adds": adds})
+        moved = any("times as far" in sentence for sentence in said(tmp_path / f"{i}").why)
+        assert moved == (adds is True)
+
+
 def test_clients_that_never_count_are_the_price(tmp_path: Path) -> None:
     step = {"version": 1, "time": 5.0, "used": columns((1, 0, 90), weights=[1.0]), "dropped": columns((2, 4, 10))}
     about = {"clients": {"id": [1, 2, 3], "examples": [90, 10, 5], "cluster": [0, 0, 0], "latency": None}}

@@ -168,8 +168,8 @@ def _print_facts(facts: ResultFile) -> None:
 
 def _observed(config: Config, start: Callable[[Callable[[Progress], None]], Result]) -> Result:
     """Run something with progress; a failure of the run is a sentence and exit code 1."""
-    from afbs.progress import shown
     from afbs.experiment import Interrupted
+    from afbs.progress import shown
 
     try:
         with shown(config.name, config.run.horizon, console) as observe:

@@ -122,10 +122,13 @@ Told: TypeAlias = (
 
 def parsed(raw: bytes) -> Line:
     """A line's object, or a ValueError."""
-    line = from_json(raw)
+    try:
+        line = from_json(raw)
+    except ValueError as error:
+        raise ValueError(f"it is not JSON ({error})") from None
     if type(line) is dict and type(line.get("event")) is str:
         return line
-    raise ValueError("a line must be an object with the field `event`")
+    raise ValueError("it is not an object with the field `event`")
 
 
 def told(line: Line) -> Told:
@@ -138,68 +141,67 @@ def told(line: Line) -> Told:
 
 
 def _dispatch(line: Line) -> DispatchLine:
-    order = _number(line["sequence"])
-    return DispatchLine(_seconds(line["time"]), _whole(line["client"]), _number(line["version"]), order)
+    time, client = _seconds(line, "time"), _whole(line, "client")
+    return DispatchLine(time, client, _number(line, "version"), _number(line, "sequence"))
 
 
 def _arrival(line: Line) -> ArrivalLine:
-    staleness = _number(line["version"]) - _number(line["base_version"])
+    staleness = _number(line, "version") - _number(line, "base_version")
     if staleness < 0:
-        raise ValueError("an update cannot be younger than the model it came to")
-    client, examples, order = _whole(line["client"]), _number(line["examples"]), _number(line["order"])
-    return ArrivalLine(_seconds(line["time"]), client, staleness, examples, order)
+        raise ValueError("`base_version` is above `version`")
+    time, client = _seconds(line, "time"), _whole(line, "client")
+    return ArrivalLine(time, client, staleness, _number(line, "examples"), _number(line, "order"))
 
 
 def _lost(line: Line) -> LostLine:
-    return LostLine(_seconds(line["time"]), _whole(line["client"]), _number(line["order"]))
+    return LostLine(_seconds(line, "time"), _whole(line, "client"), _number(line, "order"))
 
 
 def _joined(line: Line) -> JoinedLine:
-    cluster = line.get("cluster")
-    client, examples = _whole(line["client"]), _number(line["examples"])
-    return JoinedLine(_seconds(line["time"]), client, examples, 0 if cluster is None else _whole(cluster))
+    cluster = 0 if line.get("cluster") is None else _whole(line, "cluster")
+    return JoinedLine(_seconds(line, "time"), _whole(line, "client"), _number(line, "examples"), cluster)
 
 
 def _left(line: Line) -> LeftLine:
-    return LeftLine(_seconds(line["time"]), _whole(line["client"]))
+    return LeftLine(_seconds(line, "time"), _whole(line, "client"))
 
 
 def _step(line: Line) -> StepLine:
     return StepLine(
-        _seconds(line["time"]),
-        _number(line["version"]),
-        _batch(line["used"]),
-        _batch(line["dropped"]),
-        len(_column(line.get("rejected", []), 0)),
-        len(_column(line.get("missing", []), 0)),
-        _object(line.get("notes", {})),
+        _seconds(line, "time"),
+        _number(line, "version"),
+        _batch(line, "used"),
+        _batch(line, "dropped"),
+        len(_column(line.get("rejected", []), "rejected")),
+        len(_column(line.get("missing", []), "missing")),
+        _object(line.get("notes", {}), "notes"),
         _wall(line),
     )
 
 
 def _eval(line: Line) -> EvalLine:
-    accuracy, loss, classes = line["accuracy"], line.get("loss"), line.get("per_class") or []
+    loss, classes = line.get("loss"), line.get("per_class") or []
     if type(classes) is not list:
-        raise ValueError("`per_class` must be a list")
+        raise ValueError("`per_class` is not a list")
     return EvalLine(
-        _seconds(line["time"]),
-        _number(line["version"]),
-        _share(accuracy),
-        _real(loss) if loss is not None else math.nan,
-        [_share(share) for share in classes],
+        _seconds(line, "time"),
+        _number(line, "version"),
+        _share(line["accuracy"], "accuracy"),
+        _real(loss, "loss") if loss is not None else math.nan,
+        [_share(share, "per_class") for share in classes],
         _wall(line),
     )
 
 
 def _resume(line: Line) -> ResumeLine:
-    return ResumeLine(_number(line["version"]), _wall(line))
+    return ResumeLine(_number(line, "version"), _wall(line))
 
 
 def _end(line: Line) -> EndLine:
     reason = line["reason"]
     if type(reason) is not str:
-        raise ValueError("`reason` must be text")
-    return EndLine(_seconds(line["time"]), reason, _square(line.get("confusion")), _wall(line))
+        raise ValueError("`reason` is not a text")
+    return EndLine(_seconds(line, "time"), reason, _square(line.get("confusion")), _wall(line))
 
 
 _KINDS: dict[str, Callable[[Line], Told]] = {
@@ -215,81 +217,81 @@ _KINDS: dict[str, Callable[[Line], Told]] = {
 }
 
 
-def _batch(table: Any) -> Batch:
-    columns = _object(table)
+def _batch(line: Line, name: str) -> Batch:
+    columns = _object(line[name], name)
     if not columns:
         return Batch([], [], [], [], [], [])
-    client = _column(columns["client"], -MOST)
-    staleness, examples, order = (_column(columns[name], 0) for name in ("staleness", "examples", "order"))
+    client = _column(columns["client"], "client", -MOST)
+    staleness, examples, order = (_column(columns[name], name) for name in ("staleness", "examples", "order"))
     weight, why = columns.get("weight") or [], columns.get("why") or []
-    if type(weight) is not list or type(why) is not list:
-        raise ValueError("`weight` and `why` must be lists")
-    if not set(map(type, why)) <= {str}:
-        raise ValueError("`why` must be texts")
+    if type(weight) is not list or type(why) is not list or not set(map(type, why)) <= {str}:
+        raise ValueError(f"in `{name}`, `weight` or `why` is not a list")
     sizes = {len(column) for column in (client, staleness, examples, order)}
     if len(sizes) > 1 or not {len(weight), len(why)} <= {0, *sizes}:
-        raise ValueError("the columns of a step differ in length")
-    return Batch(client, staleness, examples, order, [_real(value) for value in weight], why)
+        raise ValueError(f"the columns of `{name}` differ in length")
+    return Batch(client, staleness, examples, order, [_real(value, "weight") for value in weight], why)
 
 
-def _column(values: Any, least: int, most: int = MOST) -> list[int]:
+def _column(values: Any, name: str, least: int = 0, most: int = MOST) -> list[int]:
     if type(values) is not list or not set(map(type, values)) <= {int}:
-        raise ValueError("a column must be whole numbers")
+        raise ValueError(f"`{name}` is not a list of whole numbers")
     if values and not least <= min(values) <= max(values) <= most:
-        raise ValueError("a number is out of range")
+        raise ValueError(f"a number in `{name}` is out of range")
     return values
 
 
-def _object(value: Any) -> dict[str, Any]:
+def _object(value: Any, name: str) -> dict[str, Any]:
     if type(value) is not dict:
-        raise ValueError("must be an object")
+        raise ValueError(f"`{name}` is not an object")
     return value
 
 
-def _whole(value: Any) -> int:
+def _whole(line: Line, name: str) -> int:
+    value = line[name]
     if type(value) is int and -MOST <= value <= MOST:
         return value
-    raise ValueError("must be a whole number")
+    raise ValueError(f"`{name}` is not a whole number")
 
 
-def _number(value: Any) -> int:
+def _number(line: Line, name: str) -> int:
+    value = line[name]
     if type(value) is int and 0 <= value <= MOST:
         return value
-    raise ValueError("must be a whole number, and not negative")
+    raise ValueError(f"`{name}` is not a whole number from 0 on")
 
 
-def _real(value: Any) -> float:
+def _real(value: Any, name: str) -> float:
     """Within what can be added up; a loss that has run away is as good as none."""
     if type(value) not in (int, float):
-        raise ValueError("must be a number")
+        raise ValueError(f"`{name}` is not a number")
     return float(value) if -_LARGEST < value < _LARGEST else math.nan
 
 
-def _seconds(value: Any) -> float:
+def _seconds(line: Line, name: str) -> float:
+    value = line[name]
     if type(value) in (int, float) and 0 <= value <= LONGEST:
         return float(value)
-    raise ValueError("a time must be a number of seconds")
+    raise ValueError(f"`{name}` is not a number of seconds")
 
 
-def _share(value: Any) -> float:
+def _share(value: Any, name: str) -> float:
     if value is None:
         return math.nan
     if type(value) in (int, float) and 0 <= value <= 1:
         return float(value)
-    raise ValueError("an accuracy must be between 0 and 1")
+    raise ValueError(f"`{name}` is not between 0 and 1")
 
 
 def _wall(line: Line) -> float:
-    value = line.get("wall")
-    return math.nan if value is None else _seconds(value)
+    return math.nan if line.get("wall") is None else _seconds(line, "wall")
 
 
 def _square(table: Any) -> NDArray[np.int64] | None:
     if table is None:
         return None
     if type(table) is not list or not table:
-        raise ValueError("a confusion must be a table")
-    rows = [_column(row, 0, 10**12) for row in table]
+        raise ValueError("`confusion` is not a table")
+    rows = [_column(row, "confusion", 0, 10**12) for row in table]
     if {len(row) for row in rows} != {len(rows)}:
-        raise ValueError("a confusion must be as wide as high")
+        raise ValueError("`confusion` is not as wide as high")
     return np.array(rows, np.int64)

@@ -118,9 +118,12 @@ def read_config(folder: str | Path) -> dict[str, Any]:
         found = tomllib.loads(content(path).decode())
     except FileNotFoundError:
         return {}
-    except (ValueError, RecursionError) as error:
-        reason = "it is nested too deep" if isinstance(error, RecursionError) else str(error)
-        raise UserError(f"`{path}` is damaged: it is not TOML ({reason}).") from None
+    except RecursionError:
+        raise UserError(f"`{path}` is damaged: it is nested too deep.") from None
+    except UnicodeDecodeError:
+        raise UserError(f"`{path}` is damaged: it is not text in UTF-8.") from None
+    except ValueError as error:
+        raise UserError(f"`{path}` is damaged: it is not TOML ({error}).") from None
     _refuse_odd(found, path)
     return found
 

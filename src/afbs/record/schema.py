@@ -6,6 +6,7 @@ that is there is what it should be; behind this border nobody asks again.
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Annotated, Any, Required, TypeAlias, TypeVar
 
@@ -98,6 +99,14 @@ class ResultFile(TypedDict, total=False):
     seal: str | None
 
 
+_WANTED = {
+    "int_type": "a whole number",
+    "float_type": "a number",
+    "string_type": "a text",
+    "bool_type": "true or false",
+    "list_type": "a list",
+    "dict_type": "an object",
+}
 _META = TypeAdapter(MetaFile)
 _RESULT = TypeAdapter(ResultFile)
 _Document = TypeVar("_Document")
@@ -139,13 +148,11 @@ def _checked(kind: TypeAdapter[_Document], found: dict[str, Any], path: Path) ->
         raise UserError(f"`{path}` is damaged: `{where}` is missing.")
     if first["type"] == "value_error":
         raise UserError(f"`{path}` is damaged: in `{where}`, {first['ctx']['error']}.")
-    wanted = first["msg"].removeprefix("Input should be ").removeprefix("a valid ")
+    wanted = _WANTED.get(first["type"]) or first["msg"].removeprefix("Input should be ")
     raise UserError(f"`{path}` is damaged: `{where}` should be {wanted}, and is {_short(first['input'])}.")
 
 
 def _short(value: object) -> str:
-    try:
-        text = repr(value)
-    except ValueError:  # a number of too many digits
-        return "a very large number"
+    """As it stands in the file."""
+    text = json.dumps(value, default=str, ensure_ascii=False)
     return text if len(text) <= 60 else f"{text[:57]}..."

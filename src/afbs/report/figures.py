@@ -234,7 +234,7 @@ def _weights(arms: Sequence[Arm]) -> Any:
 
 
 def _participation(arms: Sequence[Arm]) -> Any:
-    chosen = [arm for arm in arms if len(arm.runs[0].clients["id"])][:6]
+    chosen = [arm for arm in arms if (arm.runs[0].clients["arrived"] > 0).any()][:6]
     if not chosen:
         return None
     figure, rows = _rows(len(chosen), 1.7)
@@ -250,7 +250,7 @@ def _participation(arms: Sequence[Arm]) -> Any:
             x[counted], y[counted], c=share[counted], s=9, cmap="Greys", vmin=0, vmax=1, ec="black", lw=0.3
         )
         crosses = axes.scatter(x[never], y[never], marker="x", s=14, color="#c44601", linewidth=1.0)
-        if (y > 0).any():
+        if (y[heard] > 0).any():
             axes.set_yscale("log")
         axes.set_title(_first(arm), fontsize=8, loc="left", pad=2)
         axes.set_ylabel("Examples")

@@ -49,7 +49,7 @@ def export(
     settings = flatten(reader.read_config(path))
     reader.read_result(path)
     reader.tail(path, most=1)
-    with _in_words(destination or str(path)):
+    with _in_words(to, destination or str(path)):
         tracker = TRACKERS[to](path, name, destination)
         tracker.settings(settings)
         sent = _send(path, tracker, follow, sleep)
@@ -75,12 +75,16 @@ def _send(path: Path, tracker: Tracker, follow: bool, sleep: Callable[[float], N
 
 
 @contextmanager
-def _in_words(destination: str) -> Iterator[None]:
-    """A disk that is full or may not be written, or an address where nobody answers, is no reason for a traceback."""
+def _in_words(to: str, destination: str) -> Iterator[None]:
+    """A disk that cannot be written, or an address where nobody answers, is no reason for a traceback."""
     try:
         yield
     except OSError as error:
         raise UserError(f"`{error.filename or destination}` cannot be written: {error.strerror or error}.") from None
+    except Exception as error:
+        if type(error).__module__.partition(".")[0] != to:
+            raise
+        raise UserError(f"{to} refused the run: {error}") from error
 
 
 def scalars(said: Told) -> dict[str, float]:
