@@ -215,7 +215,12 @@ def damage(folder: Path, other: Path, rng: random.Random) -> str:
     for _ in range(rng.choice((1, 1, 1, 2, 3))):
         try:
             said.append(rng.choice(DAMAGES)(folder, other, rng))
-        except (OSError, ValueError, IndexError):  # what an earlier damage left cannot be damaged this way
+        except (
+            OSError,
+            ValueError,
+            IndexError,
+            RecursionError,
+        ):  # what an earlier damage left cannot be damaged this way
             continue
     return "; ".join(said)
 

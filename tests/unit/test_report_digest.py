@@ -7,8 +7,9 @@ from pathlib import Path
 import numpy as np
 
 from afbs.record import reader
-from afbs.report.digest import OTHERS, digest, thin
+from afbs.report.digest import digest
 from afbs.report.load import compared
+from afbs.report.measures import OTHERS, thin
 from afbs.report.payload import payload
 from synthetic import columns, write_small
 

@@ -11,63 +11,16 @@ import numpy as np
 from afbs.record.columns import Floats
 from afbs.report import tables
 from afbs.report.arms import Arm
-from afbs.report.digest import OTHERS, Digest
+from afbs.report.digest import Digest
 from afbs.report.load import compared
+from afbs.report.measures import OTHERS
 from afbs.report.page import default_targets, named_targets
-from afbs.report.palette import CLUSTERS, Look
+from afbs.report.palette import CLUSTERS
+from afbs.report.paper import STYLE, line_style
 from afbs.types import UserError
 
 FORMATS = ("pdf", "png", "svg")
 WIDTH, HEIGHT = 3.45, 2.35
-STYLE: Any = {
-    "font.family": "serif",
-    "font.size": 8,
-    "axes.labelsize": 8,
-    "axes.linewidth": 0.6,
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "axes.grid": True,
-    "grid.color": "0.88",
-    "grid.linewidth": 0.5,
-    "axes.axisbelow": True,
-    "xtick.labelsize": 7,
-    "ytick.labelsize": 7,
-    "xtick.major.width": 0.6,
-    "ytick.major.width": 0.6,
-    "legend.fontsize": 7,
-    "legend.frameon": False,
-    "legend.handlelength": 2.6,
-    "lines.linewidth": 1.3,
-    "hatch.linewidth": 0.6,
-    "pdf.fonttype": 42,
-    "ps.fonttype": 42,
-    "svg.fonttype": "none",
-    "svg.hashsalt": "afbs",
-    "savefig.dpi": 300,
-}
-_DASHES: dict[str, Any] = {
-    "solid": "-",
-    "dash": (0, (5, 2)),
-    "dot": (0, (1, 1.4)),
-    "dashdot": (0, (5, 1.5, 1, 1.5)),
-    "longdash": (0, (8, 2)),
-    "longdashdot": (0, (8, 1.5, 1, 1.5)),
-}
-_MARKERS = {
-    "circle": "o",
-    "square": "s",
-    "diamond": "D",
-    "triangle-up": "^",
-    "triangle-down": "v",
-    "triangle-left": "<",
-    "triangle-right": ">",
-    "x": "x",
-    "cross": "P",
-    "star": "*",
-    "pentagon": "p",
-    "hexagon": "h",
-    "star-square": "X",
-}
 _GRID = 160
 
 
@@ -139,7 +92,7 @@ def _curve(metric: str, axis: str) -> Callable[[Sequence[Arm]], Any]:
             x, mean, spread = _averaged(lines)
             x = x / scale if timed else x
             factor = 100 if metric == "accuracy" else 1
-            axes.plot(x, mean * factor, label=_text(arm.label), **_line(arm.look, len(x)))
+            axes.plot(x, mean * factor, label=_text(arm.label), **line_style(arm.look, len(x)))
             if len(lines) > 1:
                 low, high = (mean - spread) * factor, (mean + spread) * factor
                 if metric == "accuracy":
@@ -211,7 +164,7 @@ def _scale(arms: Sequence[Arm]) -> Any:
     for arm in known:
         line = arm.runs[0].scale
         x = line["time"] / scale
-        axes.plot(x, line["mean"], label=_text(arm.label), **_line(arm.look, len(x)))
+        axes.plot(x, line["mean"], label=_text(arm.label), **line_style(arm.look, len(x)))
         axes.fill_between(x, line["low"], line["high"], color=arm.look.light, alpha=0.13, linewidth=0)
     axes.set_xlabel(f"Virtual time ({unit})")
     axes.set_ylabel("Total weight of a step")
@@ -225,7 +178,9 @@ def _weights(arms: Sequence[Arm]) -> Any:
     known = [arm for arm in arms if arm.runs[0].weights]
     for arm in known:
         line = arm.runs[0].weights
-        axes.plot(line["staleness"], line["weight"], label=_text(arm.label), **_line(arm.look, len(line["weight"])))
+        axes.plot(
+            line["staleness"], line["weight"], label=_text(arm.label), **line_style(arm.look, len(line["weight"]))
+        )
     axes.set_xlabel("Staleness (versions)")
     axes.set_ylabel("Weight × updates in the step")
     axes.set_ylim(bottom=0)
@@ -271,7 +226,7 @@ def _classes(arms: Sequence[Arm]) -> Any:
     figure, axes = _new(HEIGHT + 0.14 * ((len(known) - 1) // columns))
     for i, arm in enumerate(known):
         x = np.arange(len(arm.per_class)) + (i - (len(known) - 1) / 2) * min(0.14, 0.6 / len(known))
-        look = _line(arm.look, 1) | {"linestyle": "none", "markersize": 4}
+        look = line_style(arm.look, 1) | {"linestyle": "none", "markersize": 4}
         axes.plot(x, 100 * arm.per_class, label=_text(arm.label), **look)
     axes.set_xlabel("Class")
     axes.set_ylabel("Accuracy (%)")
@@ -357,16 +312,6 @@ def _rows(number: int, height: float, sharex: bool = False) -> tuple[Any, list[A
 
     figure = Figure(figsize=(WIDTH, 0.5 + height * number), layout="constrained")
     return figure, list(np.atleast_1d(figure.subplots(number, 1, sharex=sharex)))
-
-
-def _line(look: Look, points: int) -> dict[str, Any]:
-    return {
-        "color": look.light,
-        "linestyle": _DASHES.get(look.dash, (0, (3, 1))),
-        "marker": _MARKERS.get(look.marker, "o"),
-        "markersize": 3,
-        "markevery": max(1, points // 9),
-    }
 
 
 def _legend(axes: Any, number: int) -> None:

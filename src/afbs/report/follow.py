@@ -26,8 +26,8 @@ from afbs.record.lines import (
     Told,
 )
 from afbs.record.recorded import target_of
-from afbs.report.digest import thin
 from afbs.report.glimpse import UNREADABLE, state_of
+from afbs.report.measures import thin
 from afbs.report.words import clip
 from afbs.types import UserError
 

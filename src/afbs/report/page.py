@@ -115,8 +115,9 @@ def _summary(numbers: Table) -> str:
         for i, (name, cells) in enumerate(zip(numbers.rows, numbers.cells, strict=True))
     ]
     return (
-        '<section id="summary"><h2>At a glance</h2><p class="reading">The best value of a column is bold, the second '
-        "underlined; accuracies are in percent, as mean ± standard deviation where there are several seeds.</p>"
+        '<section id="summary"><h2>At a glance</h2><p class="reading">A row is an arm: one set of settings, with all '
+        "of its seeds. The best value of a column is bold, the second underlined; accuracies are "
+        "in percent, as mean ± standard deviation where there are several seeds.</p>"
         f"{table(['Arm', *numbers.columns], rows)}</section>"
     )
 

@@ -73,11 +73,12 @@ def _movement(first: Arm, rivals: Sequence[Arm]) -> str:
     rival = next((arm for arm in rivals if _adds(arm)), None)
     if rival is None:
         return ""
-    said = []
-    for arm in (first, rival):
-        steps, weight = count(arm.mean("steps")), arm.mean("scale_mean") * arm.runs[0].server_rate
-        said.append(f"{arm.label} took {steps} steps of total weight {weight:.2f}")
-    text = f"{said[0]}, {said[1]}"
+    steps, weights = zip(
+        *((count(arm.mean("steps")), arm.mean("scale_mean") * arm.runs[0].server_rate) for arm in (first, rival)),
+        strict=True,
+    )
+    text = f"{first.label} took {steps[0]} steps with a total weight of {weights[0]:.2f} each"
+    text += f", {rival.label} {steps[1]} with {weights[1]:.2f}"
     far = [arm.mean("scale_sum") * arm.runs[0].server_rate for arm in (first, rival)]
     ratio = far[0] / far[1]
     if ratio > 1.15:
