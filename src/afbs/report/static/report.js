@@ -36,6 +36,10 @@
   };
   const mean = (values) => (values.length ? values.reduce((a, b) => a + b, 0) / values.length : null);
 
+  // Classes by name where the data has names, else by number.
+  const className = (i) => data.classNames[i] ?? `class ${i}`;
+  const classTicks = (number) => (number > 25 ? {} : data.classNames.length ? { tickvals: Array.from({ length: number }, (_, i) => i), ticktext: Array.from({ length: number }, (_, i) => plain(className(i))) } : { dtick: 1 });
+
   const charts = {
     curves() {
       const metric = picked.metric, x = picked.axis, traces = [];
@@ -164,15 +168,15 @@
     },
 
     classes() {
-      const arms = visible().filter((arm) => arm.perClass.length);
+      const arms = visible().filter((arm) => arm.perClass.some((v) => v !== null));
       if (!arms.length) return [[], empty("The accuracy of each class was not recorded.")];
       const many = Math.max(...arms.map((arm) => arm.perClass.length)) > 25;
       const dodge = (arm) => (many ? 0 : (arms.indexOf(arm) - (arms.length - 1) / 2) * Math.min(0.14, 0.6 / arms.length));
-      const traces = arms.map((arm) => ({ x: arm.perClass.map((_, i) => i + dodge(arm)), y: arm.perClass.map((v) => (v === null ? null : v * 100)), customdata: arm.perClass.map((_, i) => i), name: plain(arm.label), mode: "markers", marker: { symbol: arm.marker, size: 10, color: colour(arm), line: { width: 1, color: css("--paper") } }, hovertemplate: `${plain(arm.label)}, class %{customdata}: %{y:.1f} %<extra></extra>` }));
-      const worst = arms.map((arm) => { const low = Math.min(...arm.perClass.filter((v) => v !== null)); return `${arm.label} ${percent(low)} (class ${arm.perClass.indexOf(low)})`; });
+      const traces = arms.map((arm) => ({ x: arm.perClass.map((_, i) => i + dodge(arm)), y: arm.perClass.map((v) => (v === null ? null : v * 100)), customdata: arm.perClass.map((_, i) => plain(className(i))), name: plain(arm.label), mode: "markers", marker: { symbol: arm.marker, size: 10, color: colour(arm), line: { width: 1, color: css("--paper") } }, hovertemplate: `${plain(arm.label)}, %{customdata}: %{y:.1f} %<extra></extra>` }));
+      const worst = arms.map((arm) => { const low = Math.min(...arm.perClass.filter((v) => v !== null)); return `${arm.label} ${percent(low)} (${className(arm.perClass.indexOf(low))})`; });
       const cut = arms.some((arm) => arm.classes > arm.perClass.length) ? ` The figure shows the first ${arms[0].perClass.length} of ${Math.max(...arms.map((arm) => arm.classes))} classes.` : "";
       note("classes", `Weakest class: ${worst.join(", ")}.${cut}`);
-      return [traces, layout({ xaxis: axis("class", many ? {} : { dtick: 1, showgrid: false }), yaxis: axis("accuracy (%)", { rangemode: "tozero" }), height: narrow() ? 300 : 340 })];
+      return [traces, layout({ xaxis: axis("class", many ? {} : { ...classTicks(arms[0].perClass.length), showgrid: false }), yaxis: axis("accuracy (%)", { rangemode: "tozero" }), height: narrow() ? 300 : 340 })];
     },
 
     confusion() {
@@ -181,7 +185,7 @@
       const shares = table.map((row) => { const sum = row.reduce((a, b) => a + b, 0) || 1; return row.map((v) => (100 * v) / sum); });
       const side = Math.min(narrow() ? 350 : 460, 460);
       return [[{ type: "heatmap", z: shares, zmin: 0, zmax: 100, colorscale: scaleOf(), colorbar: { thickness: 10, ticksuffix: " %", outlinewidth: 0, tickfont: { color: css("--soft") } }, xgap: table.length < 30 ? 1 : 0, ygap: table.length < 30 ? 1 : 0, hovertemplate: "true %{y}, said %{x}: %{z:.1f} %<extra></extra>" }],
-        layout({ height: side, width: undefined, xaxis: axis("predicted class", { showgrid: false, constrain: "domain", ...(table.length <= 25 ? { dtick: 1 } : {}) }), yaxis: axis("true class", { autorange: "reversed", showgrid: false, scaleanchor: "x", constrain: "domain", ...(table.length <= 25 ? { dtick: 1 } : {}) }) })];
+        layout({ height: side, width: undefined, xaxis: axis("predicted class", { showgrid: false, constrain: "domain", ...classTicks(table.length) }), yaxis: axis("true class", { autorange: "reversed", showgrid: false, scaleanchor: "x", constrain: "domain", ...classTicks(table.length) }) })];
     },
 
     clusters() {
@@ -189,7 +193,7 @@
       if (!found.shares) return [[], empty("True labels were not recorded: set record.labels = true in a simulation to see them.")];
       note("clusters", `A client's labels differ from its cluster's mean by ${percent(found.inside, 0)} of its examples, and from the mean of all clients by ${percent(found.overall, 0)}: ${found.inside < 0.7 * found.overall ? "the clusters group clients that are alike." : "the clusters say little about labels."}${found.total > found.names.length ? ` The figure shows ${found.names.length} of ${found.total} clusters.` : ""}`);
       return [[{ type: "heatmap", z: found.shares.map((row) => row.map((v) => v * 100)), y: found.names.map((name, i) => `cluster ${name} (${found.sizes[i]})`), zmin: 0, colorscale: scaleOf(), xgap: 1, ygap: 2, colorbar: { thickness: 10, ticksuffix: " %", outlinewidth: 0, tickfont: { color: css("--soft") } }, hovertemplate: "%{y}, class %{x}: %{z:.1f} %<extra></extra>" }],
-        layout({ height: 130 + 44 * Math.min(found.names.length, 14), xaxis: axis("class", found.shares[0].length <= 25 ? { dtick: 1, showgrid: false } : { showgrid: false }), yaxis: axis("", { autorange: "reversed", showgrid: false }) })];
+        layout({ height: 130 + 44 * Math.min(found.names.length, 14), xaxis: axis("class", { ...classTicks(found.shares[0].length), showgrid: false }), yaxis: axis("", { autorange: "reversed", showgrid: false }) })];
     },
 
     cost() {
