@@ -121,7 +121,17 @@ def test_a_target_that_only_some_seeds_reach_is_told_as_such(tmp_path: Path) -> 
     for seed, second in enumerate([0.6, 0.4]):
         write_small(tmp_path / f"a{seed}", [0.1, 0.6], seed=seed, config=goal)
         write_small(tmp_path / f"b{seed}", [0.1, second], seed=seed, config=goal, algorithm="fedbuff")
-    assert said(tmp_path).why[0] == "AFBS reached 50 % after 100 s; FedBuff with 1 of 2 seeds."
+    assert said(tmp_path).why[0] == "AFBS reached 50 % after 100 s; FedBuff got there with 1 of 2 seeds."
+
+
+def test_a_target_that_no_arm_reaches_with_all_seeds_names_those_that_sometimes_do(tmp_path: Path) -> None:
+    goal = {"evaluation": {"target": 0.5}}
+    for seed, first in enumerate([0.6, 0.4]):
+        write_small(tmp_path / "alone" / f"a{seed}", [0.1, first], seed=seed, config=goal)
+    assert said(tmp_path / "alone").why[0] == "It reached the target of 50 % with 1 of 2 seeds."
+    for seed in range(2):
+        write_small(tmp_path / "alone" / f"b{seed}", [0.1, 0.2], seed=seed, config=goal, algorithm="fedbuff")
+    assert said(tmp_path / "alone").why[0] == "Only AFBS (with 1 of 2 seeds) reached the target of 50 %."
 
 
 def test_a_starved_class_is_told(tmp_path: Path) -> None:
@@ -168,7 +178,9 @@ def test_clients_that_never_count_are_the_price(tmp_path: Path) -> None:
     step = {"version": 1, "time": 5.0, "used": columns((1, 0, 90), weights=[1.0]), "dropped": columns((2, 4, 10))}
     about = {"clients": {"id": [1, 2, 3], "examples": [90, 10, 5], "cluster": [0, 0, 0], "latency": None}}
     write_small(tmp_path / "a", [0.8], steps=[step], meta=about)
-    assert any("1 of 2 clients that delivered never counted" in sentence for sentence in said(tmp_path).why)
+    assert any(
+        "1 of 2 clients that delivered updates never had one counted" in sentence for sentence in said(tmp_path).why
+    )
 
 
 def test_other_settings_that_differ_are_pointed_out(tmp_path: Path) -> None:

@@ -88,7 +88,7 @@ def compare(
     if report:
         from afbs.report import write
 
-        write([result.folder for result in results], report)
+        write([result.folder for result in results], report, _note)
         console.print(f"Report: {escape(str(report))}", highlight=False, soft_wrap=True)
 
 

@@ -43,13 +43,13 @@ def _speed(arms: Sequence[Arm]) -> str:
     took = [(arm.spread(lambda run: time_to(run, target)), arm) for arm in arms]
     times = sorted(((time.mean, arm) for time, arm in took if time.number == arm.seeds), key=lambda pair: pair[0])
     never = [arm.label for time, arm in took if not time.number]
-    partly = [
-        f"{arm.label} with {time.number} of {arm.seeds} seeds" for time, arm in took if 0 < time.number < arm.seeds
-    ]
+    some = [(arm, f"with {time.number} of {arm.seeds} seeds") for time, arm in took if 0 < time.number < arm.seeds]
     goal = percent(target, 0 if abs(target * 100 - round(target * 100)) < 1e-6 else 1)
+    if not times and some:
+        who = "It" if len(arms) == 1 else "Only " + listing([f"{arm.label} ({how})" for arm, how in some])
+        return f"{who} reached the target of {goal}{f' {some[0][1]}' if len(arms) == 1 else ''}."
     if not times:
-        text = f"{'No arm' if len(arms) > 1 else 'It never'} reached the target of {goal}"
-        return f"{text} with all of its seeds; {listing(partly)} did." if partly else f"{text}."
+        return f"{'No arm' if len(arms) > 1 else 'It never'} reached the target of {goal}."
     fastest, winner = times[0]
     if len(arms) == 1:
         return f"It reached the target of {goal} after {duration(fastest)}."
@@ -62,7 +62,7 @@ def _speed(arms: Sequence[Arm]) -> str:
         slower, second = times[1]
         text = f"To {goal}, {winner.label} was the fastest with {duration(fastest)}; {second.label} took "
         text += f"{duration(slower)}, {slower / fastest:.1f} times as long" if fastest > 0 else duration(slower)
-    text += f"; {listing(partly)}" if partly else ""
+    text += "".join(f"; {arm.label} got there {how}" for arm, how in some)
     return text + (f"; {listing(never)} never got there." if never else ".")
 
 
@@ -121,8 +121,8 @@ def _starved(arms: Sequence[Arm]) -> str:
     never = worst.mean("never")
     if not never > 0:
         return ""
-    delivered = count(worst.mean("delivered"))
-    return f"The price: with {worst.label}, {count(never)} of {delivered} clients that delivered never counted."
+    sent = f"{count(never)} of {count(worst.mean('delivered'))} clients that delivered updates"
+    return f"The price: with {worst.label}, {sent} never had one counted."
 
 
 def caveats(arms: Sequence[Arm], moment: float | None) -> list[str]:
@@ -144,7 +144,12 @@ def caveats(arms: Sequence[Arm], moment: float | None) -> list[str]:
     tables = sorted({row.path.partition(".")[0] for row in settings_of(arms) if row.differs and _matters(row.path)})
     if tables:
         named = listing([f"[{table}]" for table in tables])
-        said.append(f"The runs also differ in their {named} settings, not only in the algorithm.")
+        several = len({arm.algorithm for arm in arms}) > 1
+        said.append(
+            f"The runs also differ in their {named} settings, not only in the algorithm."
+            if several
+            else f"The arms have the same algorithm and differ in their {named} settings."
+        )
     averaged = max((len(last_accuracies(run, moment)) for run in runs), default=1)
     used = f"the mean of the last {averaged} evaluations" if averaged > 1 else "the last evaluation"
     flatters = "Best accuracy is chosen on the test set itself and therefore flatters"

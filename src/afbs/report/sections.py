@@ -155,7 +155,7 @@ def _reasons(arms: Sequence[Arm]) -> str:
         return ""
     head = ("Arm", "Fate", "Why", "Updates", "Share")
     reading = "Why updates counted or did not, as the algorithms put it, over all runs of an arm."
-    return f'<p class="reading">{reading}</p>{table(head, rows)}'
+    return f'<p class="reading">{reading}</p>{table(head, rows, "reasons")}'
 
 
 def _cost_table(arms: Sequence[Arm]) -> str:
