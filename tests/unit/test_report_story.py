@@ -10,7 +10,7 @@ from scipy import stats
 from afbs.report.arms import Arm
 from afbs.report.load import compared
 from afbs.report.standings import student_t
-from afbs.report.story import Verdict, verdict
+from afbs.report.story import Story, verdict
 from synthetic import columns, write_small
 
 
@@ -18,7 +18,7 @@ def arms(root: Path) -> list[Arm]:
     return compared([root]).arms
 
 
-def said(root: Path) -> Verdict:
+def said(root: Path) -> Story:
     return verdict(arms(root))
 
 

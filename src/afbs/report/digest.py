@@ -30,7 +30,7 @@ from afbs.report.measures import (
 
 
 @dataclass(frozen=True)
-class Facts:
+class Totals:
     """The numbers from which tables and sentences are made. What a run does not tell is nan."""
 
     best: float
@@ -87,7 +87,7 @@ class Digest:
     server_rate: float
     target: float | None
     horizon: float
-    facts: Facts
+    facts: Totals
     curve: dict[str, Floats]
     full: tuple[Floats, Floats]
     staleness: tuple[Ints, Ints]
@@ -157,13 +157,13 @@ def state_of(run: Recorded) -> str:
     return "interrupted" if run.end.reason == "interrupted" else "ended"
 
 
-def _facts(run: Recorded, who: dict[str, NDArray[Any]]) -> Facts:
+def _facts(run: Recorded, who: dict[str, NDArray[Any]]) -> Totals:
     result = run.result or {}
     jobs, updates = result.get("jobs", {}), run.updates
     reached = np.flatnonzero(run.evals.accuracy == run.best_accuracy)
     size = 4.0 * run.meta.get("parameters", math.nan)
     used, dropped = int(updates.used.sum()), int((~updates.used).sum())
-    return Facts(
+    return Totals(
         best=run.best_accuracy,
         best_time=float(run.evals.time[reached[0]]) if len(reached) else math.nan,
         final=run.final_accuracy,

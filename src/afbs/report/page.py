@@ -13,7 +13,7 @@ from afbs.report.digest import Digest
 from afbs.report.markup import arm_row, table
 from afbs.report.payload import payload, script_json
 from afbs.report.sections import section_html, sections
-from afbs.report.story import Verdict, verdict
+from afbs.report.story import Story, verdict
 from afbs.report.tables import Table, summary
 from afbs.report.words import clip, duration, listing, plural
 
@@ -98,7 +98,7 @@ def _header(arms: Sequence[Arm], title: str) -> str:
     )
 
 
-def _verdict(story: Verdict) -> str:
+def _verdict(story: Story) -> str:
     why = "".join(f"<li>{escape(sentence)}</li>" for sentence in story.why)
     caveats = " ".join(escape(sentence) for sentence in story.caveats)
     return (
