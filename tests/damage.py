@@ -129,7 +129,7 @@ def reordered(folder: Path, other: Path, rng: random.Random) -> str:
 
 def replaced(folder: Path, other: Path, rng: random.Random) -> str:
     """What stands there is valid, and is not what it should be."""
-    path = folder / rng.choice(FILES)
+    path = folder / rng.choice(names(folder))
     deep = b"[" * _DEEP if path.suffix != ".toml" else b"a = " + b"[" * _DEEP
     text: Any = rng.choice(
         (
@@ -165,14 +165,14 @@ def replaced(folder: Path, other: Path, rng: random.Random) -> str:
 
 
 def lost(folder: Path, other: Path, rng: random.Random) -> str:
-    path = folder / rng.choice(FILES)
+    path = folder / rng.choice(names(folder))
     _remove(path)
     return f"{path.name} removed"
 
 
 def no_file(folder: Path, other: Path, rng: random.Random) -> str:
     """Something that is not a regular file takes the place of one."""
-    path = folder / rng.choice(FILES)
+    path = folder / rng.choice(names(folder))
     _remove(path)
     kind = rng.choice(("folder", "pipe", "loop", "long loop", "nowhere", "link to a folder", "device", "link"))
     if kind == "folder":
@@ -186,7 +186,7 @@ def no_file(folder: Path, other: Path, rng: random.Random) -> str:
             "nowhere": folder / "nowhere",
             "link to a folder": folder,
             "device": Path("/dev/zero"),
-            "link": other / path.name,
+            "link": other / path.relative_to(folder),
         }
         if kind == "long loop" and not os.path.lexists(folder / "loop"):
             (folder / "loop").symlink_to(path)
@@ -225,6 +225,11 @@ def damage(folder: Path, other: Path, rng: random.Random) -> str:
     return "; ".join(said)
 
 
+def names(folder: Path) -> list[str]:
+    """The files of a run, its checkpoints included where it has some."""
+    return [*FILES, *sorted(f"checkpoints/{path.name}" for path in folder.glob("checkpoints/*.safetensors"))]
+
+
 def cases(number: int, seed: int = 0) -> Iterator[random.Random]:
     """A generator for each case, so that a case does not depend on those before it."""
     for case in range(number):
@@ -253,7 +258,7 @@ def mistype(value: Any, rng: random.Random) -> str:
 
 def _some_file(folder: Path, rng: random.Random) -> Path:
     """One that is there, and is a file of this folder."""
-    paths = [folder / name for name in FILES]
+    paths = [folder / name for name in names(folder)]
     return rng.choice([path for path in paths if path.is_file() and not path.is_symlink()])
 
 
