@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from afbs.record.lines import told
+from afbs.record.parsing import told
 from afbs.report.trackers import export, scalars
 from afbs.types import UserError
 from synthetic import columns, write_small

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from afbs.record.lines import (
+from afbs.record.parsing import (
     ArrivalLine,
     DispatchLine,
     EndLine,

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from afbs.record.columns import Evals, Floats, Ints, Orders, Steps, Updates
-from afbs.record.lines import EndLine, JoinedLine
+from afbs.record.parsing import EndLine, JoinedLine
 from afbs.record.schema import MetaFile, ResultFile
 
 

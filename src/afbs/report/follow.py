@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from afbs.record import reader
-from afbs.record.lines import (
+from afbs.record.parsing import (
     ArrivalLine,
     DispatchLine,
     EndLine,

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from afbs.record import reader
-from afbs.record.lines import EndLine, EvalLine, OtherLine, ResumeLine
+from afbs.record.parsing import EndLine, EvalLine, OtherLine, ResumeLine
 from afbs.report.words import clip
 from afbs.types import UserError
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from afbs.record import reader
-from afbs.record.lines import EndLine, EvalLine, ResumeLine, StepLine, Told
+from afbs.record.parsing import EndLine, EvalLine, ResumeLine, StepLine, Told
 from afbs.report.arms import flatten
 from afbs.types import UserError
 
