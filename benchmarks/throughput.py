@@ -40,7 +40,7 @@ def measure(rounds: int, days: float) -> dict[str, Any]:
             rates[PLAIN_ONE].append(_plain(files, population, jobs[: len(jobs) // workers], 1))
             rates[PLAIN_MANY].append(_plain(files, population, jobs, workers))
             for name in algorithms if turn == 0 else algorithms[:2]:
-                result = experiment.run(workload.config(name, data, days), runs=Path(folder) / "runs").run.result
+                result = experiment.run(workload.config(name, data, days), runs=Path(folder) / "runs").record.result
                 assert result is not None
                 wall = result["wall"]["total"]
                 rates[name].append(result["jobs"]["trained"] / wall)

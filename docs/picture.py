@@ -22,14 +22,14 @@ NAMES = {"afbs": "AFBS", "fedbuff": "FedBuff", "fedavg": "FedAvg"}
 
 def draw(folders: list[str], path: Path) -> None:
     results = sorted(
-        (afbs.load(folder) for folder in folders), key=lambda result: list(NAMES).index(result.run.algorithm)
+        (afbs.load(folder) for folder in folders), key=lambda result: list(NAMES).index(result.record.algorithm)
     )
     figure, (curves, bars) = plt.subplots(1, 2, figsize=(9, 3.3), width_ratios=(1.7, 1), layout="constrained")
     for row, result in enumerate(results):
-        name, history = result.run.algorithm, result.history
+        name, history = result.record.algorithm, result.history
         colour = COLOURS[name]
         curves.plot(history.time / 86_400, 100 * history.accuracy, color=colour, linewidth=1.8, label=NAMES[name])
-        facts = result.run.result or {}
+        facts = result.record.result or {}
         trained, skipped = facts["jobs"]["trained"], facts["jobs"]["skipped"]
         bars.barh(row, trained, color=colour)
         bars.barh(row, skipped, left=trained, color="none", edgecolor=colour, hatch="///", linewidth=0.8)
@@ -39,7 +39,7 @@ def draw(folders: list[str], path: Path) -> None:
     curves.set(xlabel="virtual days", ylabel="test accuracy (%)", ylim=(0, 100), xlim=(0, 2.02))
     curves.grid(alpha=0.25)
     curves.legend(frameon=False, loc="lower right")
-    bars.set(xlabel="updates", yticks=range(len(results)), yticklabels=[NAMES[r.run.algorithm] for r in results])
+    bars.set(xlabel="updates", yticks=range(len(results)), yticklabels=[NAMES[r.record.algorithm] for r in results])
     bars.set_xlim(0, 2.0 * max(bars.get_xlim()))
     bars.invert_yaxis()
     for axes in (curves, bars):

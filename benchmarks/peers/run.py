@@ -89,7 +89,7 @@ def ours(algorithm: str, data: Any, days: float, runs: Path) -> Figures:
 
     result = experiment.run(
         workload.config(algorithm, data, days, workers=WORKERS), runs=runs, on_progress=note
-    ).run.result
+    ).record.result
     assert result
     (first, start, used), (last, end, used_at_end) = seen[0], seen[-1]
     arrived = (last - first) * BUFFER

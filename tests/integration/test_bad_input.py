@@ -216,7 +216,7 @@ def test_an_update_that_is_not_finite_is_rejected_and_recorded_and_the_rest_coun
     tables = settings(partition__clusters=4, partition__alpha=0.05, clusters__number=4)
     tables["model"] = {"name": Net, "trouble": "explodes"}
     result = afbs.run(tables, folder=tmp_path / "run", data=(data, labels))
-    facts = result.run.result
+    facts = result.record.result
     assert facts is not None
     updates = facts["updates"]
     assert updates["rejected"] > 0
@@ -232,9 +232,9 @@ def test_an_update_that_is_not_finite_is_rejected_and_recorded_and_the_rest_coun
 
 def test_a_step_of_which_nothing_is_finite_leaves_the_model_as_it_was(tmp_path: Path) -> None:
     result = run(tmp_path, **{"training.lr": 1e30})
-    assert result.run.result is not None
-    assert result.run.result["updates"]["used"] == 0
-    assert result.run.result["updates"]["rejected"] == result.run.result["jobs"]["trained"] > 0
+    assert result.record.result is not None
+    assert result.record.result["updates"]["used"] == 0
+    assert result.record.result["updates"]["rejected"] == result.record.result["jobs"]["trained"] > 0
     assert len(set(result.history.accuracy)) == 1
 
 

@@ -33,7 +33,7 @@ def test_a_run_ends_with_a_table_and_its_folder_and_code_0(
 ) -> None:
     assert command(monkeypatch, "run", toml(tmp_path), "--folder", tmp_path / "run") == 0
     said = capsys.readouterr().out
-    facts = afbs.load(tmp_path / "run").run.result
+    facts = afbs.load(tmp_path / "run").record.result
     assert facts is not None
     for words in ("best", "final", "to 50%", "trained", "dropped", "wall", f"{facts['best_accuracy']:.2%}"):
         assert words in said
@@ -44,7 +44,7 @@ def test_set_changes_single_settings_and_keeps_the_others(tmp_path: Path, monkey
     changes = ["algorithm.name=fedbuff", "training.lr=0.2", "run.seed=7", "name=changed"]
     sets = [part for change in changes for part in ("--set", change)]
     assert command(monkeypatch, "run", toml(tmp_path), "--folder", tmp_path / "run", *sets) == 0
-    config = afbs.load(tmp_path / "run").run.config
+    config = afbs.load(tmp_path / "run").record.config
     assert config["algorithm"]["name"] == "fedbuff"
     assert config["algorithm"]["buffer_size"] == 4
     assert config["training"]["lr"] == 0.2
@@ -87,8 +87,8 @@ def test_show_tells_what_a_run_did(
 ) -> None:
     assert command(monkeypatch, "show", ended.folder) == 0
     said = capsys.readouterr().out
-    assert ended.run.result is not None
-    for words in ("updates.dropped", "jobs.trained", "wall.total", ended.run.result["sha256"]):
+    assert ended.record.result is not None
+    for words in ("updates.dropped", "jobs.trained", "wall.total", ended.record.result["sha256"]):
         assert words in said
 
 
@@ -157,9 +157,9 @@ def test_help_says_what_each_command_does(
 def test_a_run_in_a_log_has_no_control_characters_and_no_bar(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    from afbs.cli import _progress
+    from afbs import progress
 
-    monkeypatch.setattr(_progress, "_LOG_SECONDS", 0.0)
+    monkeypatch.setattr(progress, "_LOG_SECONDS", 0.0)
     assert command(monkeypatch, "run", toml(tmp_path), "--folder", tmp_path / "run") == 0
     said = capsys.readouterr().out
     assert "\x1b" not in said
@@ -261,10 +261,10 @@ def test_ctrl_c_saves_the_run_and_resume_ends_in_the_same_bytes(
     resumed = afbs.load(folder)
     assert resumed.params.tobytes() == whole.params.tobytes()
     assert lines(folder) == lines(whole.folder)
-    assert resumed.run.result is not None
-    assert whole.run.result is not None
+    assert resumed.record.result is not None
+    assert whole.record.result is not None
     for counted in ("updates", "jobs", "evaluations"):
-        assert resumed.run.result[counted] == whole.run.result[counted]
+        assert resumed.record.result[counted] == whole.record.result[counted]
 
 
 def test_ctrl_c_before_anything_was_trained_leaves_a_run_that_can_be_resumed(tmp_path: Path) -> None:

@@ -58,7 +58,7 @@ def test_an_algorithm_named_in_a_configuration_is_found_beside_it_from_anywhere(
     monkeypatch.chdir(tmp_path)
     shorter = ["--set", "executor.name=inline", "--set", "run.virtual_days=0.1", "--set", "algorithm.half_life=1.0"]
     assert command(monkeypatch, "run", ROOT / "examples" / "own_algorithm.toml", "--folder", "run", *shorter) == 0
-    assert afbs.load("run").run.config["algorithm"]["half_life"] == 1.0
+    assert afbs.load("run").record.config["algorithm"]["half_life"] == 1.0
 
 
 @pytest.mark.parametrize("code", blocks("python"))

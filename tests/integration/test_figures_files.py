@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from matplotlib.axes import Axes
 from PIL import Image
 
 from afbs.report.figures import figures
@@ -77,3 +78,19 @@ def test_a_figure_about_one_of_several_seeds_says_which(tmp_path: Path) -> None:
     figures([tmp_path / "runs"], tmp_path / "out", "svg")
     for name in ("participation", "buffer"):
         assert "AFBS, seed 3" in (tmp_path / "out" / f"{name}.svg").read_text(), name
+
+
+def test_a_band_of_accuracies_stays_between_nothing_and_everything(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Accuracies of 0 and 1 have a mean of 50 % and a deviation of 71 points."""
+    bands: list[tuple[float, float]] = []
+
+    def fill(self: Axes, x: object, low: np.ndarray, high: np.ndarray, **more: object) -> None:
+        bands.append((float(low.min()), float(high.max())))
+
+    monkeypatch.setattr(Axes, "fill_between", fill)
+    for seed, accuracy in enumerate((0.0, 1.0)):
+        write_small(tmp_path / "runs" / str(seed), [accuracy] * 3, seed=seed)
+    figures([tmp_path / "runs"], tmp_path / "out", "svg")
+    assert bands[0] == (0.0, 100.0)

@@ -149,7 +149,7 @@ def test_data_of_ones_own_as_arrays_as_a_torch_dataset_and_as_a_source(tmp_path:
 
 def test_data_of_ones_own_by_its_name_in_a_configuration(tmp_path: Path) -> None:
     result = afbs.run({**TINY, "data": {"name": "test_public_api:Points", "number": 200}}, folder=tmp_path / "run")
-    assert sum(result.run.clients["examples"]) == 150
+    assert result.record.clients.examples.sum() == 150
 
 
 @dataclass(frozen=True)
@@ -179,7 +179,7 @@ def test_an_algorithm_of_ones_own_as_an_object_a_class_and_by_its_name(tmp_path:
     }
     results = [afbs.run(TINY, folder=tmp_path / name, algorithm=way) for name, way in ways.items()]
     assert len({result.params.tobytes() for result in results}) == 1
-    facts = results[0].run.result
+    facts = results[0].record.result
     assert facts is not None
     assert facts["jobs"]["trained"] == facts["updates"]["used"]
     assert abs(facts["updates"]["dropped"] - facts["updates"]["used"]) <= 1
@@ -239,7 +239,7 @@ def test_a_run_works_in_a_thread(tmp_path: Path) -> None:
 def test_progress_is_reported_while_a_run_goes_on(tmp_path: Path) -> None:
     seen: list[Any] = []
     result = run(tmp_path, on_progress=seen.append)
-    assert result.run.result is not None
+    assert result.record.result is not None
     assert [state.version for state in seen] == sorted(state.version for state in seen)
-    assert (seen[-1].time, seen[-1].version) == (0.15 * 86_400, result.run.result["versions"])
+    assert (seen[-1].time, seen[-1].version) == (0.15 * 86_400, result.record.result["versions"])
     assert seen[-1].accuracy == result.final_accuracy

@@ -124,6 +124,23 @@ def test_another_run_can_be_looked_at(desk: Any) -> None:
     assert faults(desk) == []
 
 
+def test_classes_have_their_names_where_the_data_has_some(browser: Any, tmp_path: Path) -> None:
+    run = write_run(tmp_path / "run", horizon=40_000)
+    meta = json.loads((run / "meta.json").read_text())
+    names = ["<i>zero</i>", *(f"digit {i}" for i in range(1, 10))]
+    (run / "meta.json").write_text(json.dumps(meta | {"class_names": names}))
+    with page(browser) as tab:
+        tab.goto(write([run], tmp_path / "report.html").as_uri())
+        tab.wait_for_selector("body[data-ready]")
+        for chart in ("classes", "confusion", "clusters"):
+            assert "digit 7" in tab.locator(f"#chart-{chart}").text_content()
+            assert "<i>zero</i>" in tab.locator(f"#chart-{chart}").text_content()
+        assert (
+            "digit" in tab.locator("#note-classes").inner_text() or "zero" in tab.locator("#note-classes").inner_text()
+        )
+        assert faults(tab) == []
+
+
 def test_the_numbers_of_a_figure_can_be_read_as_a_table(desk: Any) -> None:
     desk.locator("details[data-of=cost] summary").click()
     assert desk.locator("details[data-of=cost] tbody tr").count() == 6
@@ -154,7 +171,7 @@ def test_hostile_names_are_shown_as_they_are(browser: Any, tmp_path: Path) -> No
     write_run(mine, horizon=40_000, name=HOSTILE, config={"training": {HOSTILE: HOSTILE}})
     write_run(other, "fedbuff", horizon=40_000, config={"data": {"name": HOSTILE}})
     meta = json.loads((mine / "meta.json").read_text())
-    (mine / "meta.json").write_text(json.dumps(meta | {"algorithm": HOSTILE, "git": HOSTILE, "created": HOSTILE}))
+    (mine / "meta.json").write_text(json.dumps(meta | {"title": HOSTILE, "git": HOSTILE, "created": HOSTILE}))
     address = write([tmp_path / "runs"], tmp_path / "report.html").as_uri()
     with page(browser, 390) as tab:
         tab.on("dialog", lambda dialog: pytest.fail("a name was run as a script"))

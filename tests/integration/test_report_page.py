@@ -11,9 +11,8 @@ from typer.testing import CliRunner
 
 from afbs.cli import app
 from afbs.report import write
-from afbs.report.arms import arms_of
 from afbs.report.figures import figures
-from afbs.report.load import digests
+from afbs.report.load import compared
 from afbs.report.payload import script_json
 from afbs.report.sections import sections
 from afbs.types import UserError
@@ -52,7 +51,7 @@ def test_the_runs_are_dated_to_the_minute_and_a_commit_is_short(tmp_path: Path) 
 
 def test_every_figure_says_in_one_sentence_how_to_read_it(tmp_path: Path) -> None:
     write_small(tmp_path / "a", [0.1])
-    for section in sections(arms_of(digests([tmp_path]))):
+    for section in sections(compared([tmp_path]).arms):
         assert section.reading.endswith(".")
         assert section.reading.count(". ") == 0
         assert section.reading.count(".") == 1
@@ -105,7 +104,7 @@ def test_a_killed_run_is_reported_as_such(tmp_path: Path) -> None:
 
 def test_a_run_that_has_only_begun_makes_a_page(tmp_path: Path) -> None:
     (tmp_path / "run").mkdir()
-    (tmp_path / "run" / "meta.json").write_text('{"schema": 1}')
+    (tmp_path / "run" / "meta.json").write_text('{"schema": 2}')
     assert "No run has been evaluated yet." in text_of(write([tmp_path / "run"], tmp_path / "report.html"))
 
 
@@ -119,8 +118,8 @@ def test_names_are_escaped_in_the_text(tmp_path: Path) -> None:
 
 
 def test_another_schema_is_refused_before_anything_is_written(tmp_path: Path) -> None:
-    write_small(tmp_path / "runs" / "a", [0.1], meta={"schema": 2})
-    with pytest.raises(UserError, match="has schema 2"):
+    write_small(tmp_path / "runs" / "a", [0.1], meta={"schema": 1})
+    with pytest.raises(UserError, match="has schema 1"):
         write([tmp_path / "runs"], tmp_path / "report.html")
     assert not (tmp_path / "report.html").exists()
 

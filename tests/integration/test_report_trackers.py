@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from afbs.record.parsing import told
 from afbs.report.trackers import export, scalars
 from afbs.types import UserError
 from synthetic import columns, write_small
@@ -25,7 +26,7 @@ def run(tmp_path: Path) -> Path:
 
 
 def test_an_evaluation_and_a_step_become_numbers() -> None:
-    told = {
+    line = {
         "event": "eval",
         "version": 3,
         "accuracy": 0.5,
@@ -34,16 +35,16 @@ def test_an_evaluation_and_a_step_become_numbers() -> None:
         "wall": 1.0,
         "per_class": [0.4, None],
     }
-    assert scalars(told) == {"eval/accuracy": 0.5, "eval/time": 9.0, "eval/wall": 1.0, "class/0": 0.4}
+    assert scalars(told(line)) == {"eval/accuracy": 0.5, "eval/time": 9.0, "eval/wall": 1.0, "class/0": 0.4}
     used, dropped = columns((1, 0, 9), (2, 2, 9), weights=[0.5, 0.25]), columns((3, 7, 1))
-    assert scalars({"event": "step", "version": 1, "time": 5.0, "used": used, "dropped": dropped}) == {
+    assert scalars(told({"event": "step", "version": 1, "time": 5.0, "used": used, "dropped": dropped})) == {
         "step/used": 2,
         "step/dropped": 1,
         "step/weight": 0.75,
         "step/time": 5.0,
         "step/staleness": 1.0,
     }
-    assert scalars({"event": "dispatch", "version": 1, "time": 0.0}) == {}
+    assert scalars(told({"event": "resume", "version": 1, "wall": 0.0})) == {}
 
 
 def test_tensorboard_reads_back_what_was_written(run: Path) -> None:

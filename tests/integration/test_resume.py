@@ -35,8 +35,8 @@ TINY = {
 
 
 def digest(result: afbs.Result) -> str:
-    assert result.run.result is not None
-    return str(result.run.result["sha256"])
+    assert result.record.result is not None
+    return str(result.record.result["sha256"])
 
 
 def lines(folder: Path) -> list[dict[str, object]]:

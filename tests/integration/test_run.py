@@ -20,7 +20,7 @@ def told(folder: Path, event: str) -> list[dict[str, Any]]:
 
 def test_afbs_trains_exactly_what_it_uses(tmp_path: Path) -> None:
     result = run(tmp_path)
-    facts = result.run.result
+    facts = result.record.result
     assert facts is not None
     steps = told(result.folder, "step")
     used = [order for step in steps for order in step["used"]["order"]]
@@ -31,7 +31,7 @@ def test_afbs_trains_exactly_what_it_uses(tmp_path: Path) -> None:
     size = 4 * len(result.params)
     assert facts["upload_bytes"] == size * len(used)
     assert facts["skipped_upload_bytes"] == size * len(dropped)
-    counts = dict(zip(result.run.clients["id"], result.run.clients["examples"], strict=True))
+    counts = dict(zip(result.record.clients.id, result.record.clients.examples, strict=True))
     epochs = TINY["training"]["epochs"]
     samples = sum(epochs * counts[client] for step in steps for client in step["used"]["client"])
     assert facts["jobs"]["samples"] == samples
@@ -57,13 +57,13 @@ def test_evaluations_stand_on_the_grid_and_not_after_every_step(tmp_path: Path) 
     result = run(tmp_path)
     horizon = 0.15 * 86_400
     assert result.history.time.tolist() == [0.0, *(round(horizon * part / 4, 3) for part in (1, 2, 3, 4))]
-    assert result.run.result is not None
-    assert result.run.result["versions"] > len(result.history)
+    assert result.record.result is not None
+    assert result.record.result["versions"] > len(result.history)
 
 
 def test_the_summary_is_what_the_events_say(tmp_path: Path) -> None:
     result = run(tmp_path)
-    facts = result.run.result
+    facts = result.record.result
     assert facts is not None
     evals = told(result.folder, "eval")
     assert facts["best_accuracy"] == max(line["accuracy"] for line in evals)
@@ -111,6 +111,6 @@ def test_a_falling_learning_rate_can_end_the_run(tmp_path: Path) -> None:
     changes = {"run.stop_when_lr_below": 0.0999, "training.lr_decay": 0.9997}
     result = run(tmp_path, **changes)
     assert told(result.folder, "end")[-1]["reason"] == "learning rate"
-    assert result.run.result is not None
+    assert result.record.result is not None
     # 0.1 · 0.9997ⁿ is below 0.0999 from n = 4 on: 0.9997³ = 0.99910, 0.9997⁴ = 0.99880
-    assert result.run.result["versions"] == 4
+    assert result.record.result["versions"] == 4

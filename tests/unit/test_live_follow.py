@@ -7,7 +7,8 @@ import os
 from pathlib import Path
 from typing import Any
 
-from afbs.report.follow import Cursor, Follower, explained, glimpse
+from afbs.report.follow import Cursor, Follower
+from afbs.report.glimpse import glimpse
 from synthetic import columns, write_run, write_small
 
 
@@ -16,29 +17,58 @@ def append(folder: Path, *events: dict[str, Any]) -> None:
         file.writelines(json.dumps(event) + "\n" for event in events)
 
 
-def test_the_worked_example_of_the_paper_is_explained() -> None:
-    """(V, τ) = (100, 3), (40, 1), (39, 0) kept and (30, 2) dropped: the best is (39, 0) with 39 / 1² = 39."""
-    found = explained([3, 1, 0, 2], [100, 40, 39, 30], [0, 0, 0, 0], 3, True)
-    assert found["best"] == [2]
-    assert found["why"] == [
-        "large enough",
-        "large enough",
-        "best of its cluster",
-        "staler and smaller than the best",
-    ]
+def step_of(version: int, used: Any, dropped: Any, **more: Any) -> dict[str, Any]:
+    return {"event": "step", "time": 4.0, "version": version, "used": used, "dropped": dropped, **more}
 
 
-def test_an_inferior_update_that_was_kept_was_lucky() -> None:
-    found = explained([0, 2], [39, 30], [0, 0], 2, True)
-    assert found["why"][1] == "staler and smaller than the best, but drawn to survive"
+def latest(folder: Path) -> dict[str, Any]:
+    follower = Follower(folder)
+    follower.poll()
+    flush: dict[str, Any] = follower.since(Cursor())[0]["flushes"][-1]
+    return flush
 
 
-def test_each_cluster_has_its_own_best() -> None:
-    assert explained([0, 5], [39, 3], [0, 1], 2, True)["best"] == [0, 1]
+def test_the_reasons_of_a_step_are_those_that_stand_in_its_record(tmp_path: Path) -> None:
+    folder = write_small(tmp_path / "run", [], ended=False)
+    used = columns((1, 0, 39), (2, 3, 100), weights=[0.5, 0.5]) | {"why": ["best of its cluster", "large enough"]}
+    append(folder, step_of(1, used, columns((3, 0, 90)) | {"why": ["drawn by lot"]}))
+    flush = latest(folder)
+    assert flush["why"] == ["best of its cluster", "large enough", "drawn by lot"]
+    assert (flush["best"], flush["kept"]) == ([0], 2)
 
 
-def test_an_algorithm_that_does_not_select_has_no_best() -> None:
-    assert explained([0, 5], [39, 3], [0, 0], 2, False) == {"best": [], "why": ["counted", "counted"]}
+def test_a_step_without_reasons_has_no_yardstick_and_nothing_is_made_up(tmp_path: Path) -> None:
+    folder = write_small(tmp_path / "run", [], ended=False)
+    append(folder, step_of(1, columns((1, 0, 39), weights=[1.0]), columns((3, 4, 9))))
+    flush = latest(folder)
+    assert (flush["why"], flush["best"], flush["kept"]) == (["", ""], [], 1)
+
+
+def test_what_was_rejected_missing_or_left_is_counted(tmp_path: Path) -> None:
+    folder = write_small(tmp_path / "run", [], ended=False)
+    append(folder, step_of(1, columns((1, 0, 39), weights=[1.0]), {}, rejected=[4], missing=[5, 6]))
+    append(folder, {"event": "left", "time": 5.0, "client": 1}, {"event": "woken", "time": 6.0})
+    follower = Follower(folder)
+    follower.poll()
+    now = follower.since(Cursor())[0]["now"]
+    assert {name: now["counts"][name] for name in ("rejected", "missing", "left")} == {
+        "rejected": 1,
+        "missing": 2,
+        "left": 1,
+    }
+    assert now["unreadable"] == 0
+
+
+def test_a_record_that_becomes_a_pipe_is_reported_and_does_not_stop_the_page(tmp_path: Path) -> None:
+    folder = write_small(tmp_path / "run", [0.1], ended=False)
+    follower = Follower(folder)
+    follower.poll()
+    (folder / "events.jsonl").unlink()
+    os.mkfifo(folder / "events.jsonl")
+    assert not follower.poll()
+    now = follower.since(Cursor())[0]["now"]
+    assert now["state"] == "unreadable"
+    assert "it is a pipe, not a file" in now["remark"]
 
 
 def test_an_onlooker_is_told_everything_once(tmp_path: Path) -> None:
@@ -86,8 +116,7 @@ def test_a_run_that_was_taken_up_again_is_told_anew(tmp_path: Path) -> None:
 
 def test_the_buffer_fills_with_arrivals_and_empties_with_a_step(tmp_path: Path) -> None:
     about = {"clients": {"id": [4, 5], "examples": [8, 9], "cluster": [0, 1], "latency": None}}
-    config = {"algorithm": {"name": "afbs", "buffer_size": 2}}
-    folder = write_small(tmp_path / "run", [], meta=about, config=config, ended=False)
+    folder = write_small(tmp_path / "run", [], meta=about, ended=False)
     for order, client in enumerate((4, 5)):
         append(folder, {"event": "dispatch", "time": 1.0, "client": client, "version": 0, "sequence": order})
     arrival = {"event": "arrival", "time": 3.0, "base_version": 0, "version": 1}
@@ -96,14 +125,14 @@ def test_the_buffer_fills_with_arrivals_and_empties_with_a_step(tmp_path: Path) 
     follower.poll()
     now = follower.since(Cursor())[0]["now"]
     assert now["buffer"] == [[5, 1, 9, 1]]
-    assert now["room"] == 2
+    assert now["room"] == 0
     assert [lane[:4] for lane in now["lanes"]] == [[5, 1.0, 3.0, "waiting"], [4, 1.0, None, "training"]]
     append(folder, arrival | {"client": 4, "examples": 8, "order": 0})
     used, dropped = columns((4, 1, 8), weights=[1.0]), columns((5, 1, 9))
     append(folder, {"event": "step", "time": 4.0, "version": 1, "used": used, "dropped": dropped | {"order": [1]}})
     follower.poll()
     now = follower.since(Cursor())[0]["now"]
-    assert now["buffer"] == []
+    assert (now["buffer"], now["room"]) == ([], 2)
     assert {lane[0]: lane[3] for lane in now["lanes"]} == {4: "used", 5: "dropped"}
 
 

@@ -11,11 +11,15 @@ import numpy as np
 import pytest
 
 from afbs.record import reader
+from afbs.record.parsing import EvalLine
+from afbs.record.schema import SCHEMA
 from afbs.types import UserError
 
 
 def folder(tmp_path: Path, events: list[dict[str, Any] | str], **meta: Any) -> Path:
-    (tmp_path / "meta.json").write_text(json.dumps({"schema": 1, "name": "n", "algorithm": "afbs", "seed": 3} | meta))
+    (tmp_path / "meta.json").write_text(
+        json.dumps({"schema": SCHEMA, "name": "n", "algorithm": "afbs", "seed": 3} | meta)
+    )
     lines = [event if isinstance(event, str) else json.dumps(event) for event in events]
     (tmp_path / "events.jsonl").write_text("\n".join(lines) + ("\n" if lines else ""))
     return tmp_path
@@ -27,6 +31,10 @@ def step(version: int, time: float, used: dict[str, list[Any]], dropped: dict[st
 
 def eval_(version: int, time: float, accuracy: float | None, **more: Any) -> dict[str, Any]:
     return {"event": "eval", "version": version, "time": time, "accuracy": accuracy, "loss": 1.0, "wall": 0.1, **more}
+
+
+def versions_of(tail: reader.Tail) -> list[int]:
+    return [said.version for said in tail.lines if isinstance(said, EvalLine)]
 
 
 TWO = {"client": [4, 7], "staleness": [0, 2], "examples": [10, 30], "order": [0, 1], "weight": [0.5, 0.25]}
@@ -96,7 +104,7 @@ def test_a_missing_number_is_nan_and_never_the_best(tmp_path: Path) -> None:
 
 
 def test_a_run_that_has_just_begun_is_empty_but_readable(tmp_path: Path) -> None:
-    (tmp_path / "meta.json").write_text('{"schema": 1}')
+    (tmp_path / "meta.json").write_text('{"schema": 2}')
     run = reader.read(tmp_path)
     assert len(run.evals.time) == len(run.steps.time) == len(run.updates.client) == len(run.orders.start) == 0
     assert run.algorithm == "unknown"
@@ -105,15 +113,17 @@ def test_a_run_that_has_just_begun_is_empty_but_readable(tmp_path: Path) -> None
 
 def test_the_last_confusion_is_kept_if_it_is_square(tmp_path: Path) -> None:
     end = {"event": "end", "time": 2.0, "reason": "horizon", "confusion": [[3, 1], [0, 4]]}
-    run = reader.read(folder(tmp_path, [eval_(0, 0.0, 0.1), eval_(1, 1.0, 0.2, confusion=[[4, 0], [2, 2]]), end]))
+    resumed = {"event": "resume", "version": 1, "wall": 1.0}
+    run = reader.read(folder(tmp_path, [end | {"confusion": [[4, 0], [2, 2]]}, resumed, end]))
     assert run.confusion is not None
     assert run.confusion.tolist() == [[3, 1], [0, 4]]
-    assert reader.read(folder(tmp_path, [eval_(0, 0.0, 0.1, confusion=[[3], [1, 2]])])).confusion is None
+    odd = reader.read(folder(tmp_path, [end | {"confusion": [[3], [1, 2]]}]))
+    assert (odd.confusion, odd.unreadable) == (None, 1)
 
 
 def test_another_schema_is_refused_by_number(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match="has schema 2; this version of afbs reads schema 1"):
-        reader.read(folder(tmp_path, [], schema=2))
+    with pytest.raises(UserError, match="has schema 1; this version of afbs reads schema 2"):
+        reader.read(folder(tmp_path, [], schema=1))
 
 
 def test_a_folder_without_runs_is_refused(tmp_path: Path) -> None:
@@ -134,15 +144,15 @@ def test_runs_are_found_below_a_folder_once_each(tmp_path: Path) -> None:
 def test_tail_goes_on_where_it_stopped_and_leaves_a_torn_line_for_later(tmp_path: Path) -> None:
     path = folder(tmp_path, [eval_(0, 0.0, 0.1)])
     first = reader.tail(path)
-    assert [event["version"] for event in first.events] == [0]
+    assert versions_of(first) == [0]
     line = json.dumps(eval_(1, 1.0, 0.2))
     with (path / "events.jsonl").open("a") as file:
         file.write(line[:20])
     torn = reader.tail(path, first.place)
-    assert (torn.events, torn.place) == ([], first.place)
+    assert (torn.lines, torn.place) == ([], first.place)
     with (path / "events.jsonl").open("a") as file:
         file.write(line[20:] + "\n")
-    assert [event["version"] for event in reader.tail(path, torn.place).events] == [1]
+    assert versions_of(reader.tail(path, torn.place)) == [1]
 
 
 def test_tail_reads_a_long_file_in_bounded_pieces(tmp_path: Path) -> None:
@@ -150,8 +160,8 @@ def test_tail_reads_a_long_file_in_bounded_pieces(tmp_path: Path) -> None:
     place, versions = reader.Place(), []
     for _ in range(100):
         piece = reader.tail(path, place, most=500)
-        assert len(piece.events) <= 6
-        versions += [event["version"] for event in piece.events]
+        assert len(piece.lines) <= 6
+        versions += versions_of(piece)
         place = piece.place
     assert versions == list(range(100))
 
@@ -162,7 +172,7 @@ def test_tail_starts_over_when_the_file_shrank(tmp_path: Path) -> None:
     folder(tmp_path, [eval_(9, 0.0, 0.1)])
     again = reader.tail(path, end)
     assert again.restarted
-    assert [event["version"] for event in again.events] == [9]
+    assert versions_of(again) == [9]
 
 
 def test_tail_notices_a_file_that_was_cut_back_and_has_grown_past_where_it_was(tmp_path: Path) -> None:
@@ -171,4 +181,4 @@ def test_tail_notices_a_file_that_was_cut_back_and_has_grown_past_where_it_was(t
     folder(tmp_path, [eval_(0, 0.0, 0.1), *(eval_(version, 0.0, 0.25) for version in range(1, 9))])
     again = reader.tail(path, end)
     assert again.restarted
-    assert [event["version"] for event in again.events] == list(range(9))
+    assert versions_of(again) == list(range(9))

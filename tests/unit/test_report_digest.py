@@ -7,9 +7,9 @@ from pathlib import Path
 import numpy as np
 
 from afbs.record import reader
-from afbs.report.arms import arms_of
-from afbs.report.digest import OTHERS, digest, thin
-from afbs.report.load import digests
+from afbs.report.digest import digest
+from afbs.report.load import compared
+from afbs.report.measures import OTHERS, thin
 from afbs.report.payload import payload
 from synthetic import columns, write_small
 
@@ -65,7 +65,8 @@ def test_latency_is_measured_where_it_was_not_written(tmp_path: Path) -> None:
     with (folder / "events.jsonl").open("a") as file:
         for order, (start, finish) in enumerate([(0.0, 10.0), (20.0, 50.0)]):
             file.write(f'{{"event":"dispatch","time":{start},"client":7,"version":0,"sequence":{order}}}\n')
-            file.write(f'{{"event":"arrival","time":{finish},"client":7,"order":{order}}}\n')
+            about = '"client":7,"base_version":0,"version":0,"examples":3'
+            file.write(f'{{"event":"arrival","time":{finish},{about},"order":{order}}}\n')
     assert digest(reader.read(folder)).clients["latency"].tolist() == [20.0]
 
 
@@ -91,7 +92,7 @@ def test_what_a_reader_should_know_is_remarked(tmp_path: Path) -> None:
 def test_a_long_staleness_histogram_is_drawn_in_wider_bars_and_loses_nothing(tmp_path: Path) -> None:
     rows = [(client, client * 3, 9) for client in range(1000)]
     step = {"version": 1, "time": 1.0, "used": columns(*rows, weights=[1.0] * 1000), "dropped": {}}
-    (arm,) = payload(arms_of(digests([write_small(tmp_path / "run", [0.5], steps=[step])])), [])["arms"]
+    (arm,) = payload(compared([write_small(tmp_path / "run", [0.5], steps=[step])]).arms, [])["arms"]
     assert len(arm["kept"]) <= 400
     assert sum(arm["kept"]) == 1000
     assert arm["bar"] == 8

@@ -7,18 +7,18 @@ from pathlib import Path
 
 from scipy import stats
 
-from afbs.report.arms import Arm, arms_of
-from afbs.report.load import digests
+from afbs.report.arms import Arm
+from afbs.report.load import compared
 from afbs.report.standings import student_t
-from afbs.report.story import Verdict, verdict
+from afbs.report.story import Story, verdict
 from synthetic import columns, write_small
 
 
 def arms(root: Path) -> list[Arm]:
-    return arms_of(digests([root]))
+    return compared([root]).arms
 
 
-def said(root: Path) -> Verdict:
+def said(root: Path) -> Story:
     return verdict(arms(root))
 
 
@@ -121,7 +121,17 @@ def test_a_target_that_only_some_seeds_reach_is_told_as_such(tmp_path: Path) -> 
     for seed, second in enumerate([0.6, 0.4]):
         write_small(tmp_path / f"a{seed}", [0.1, 0.6], seed=seed, config=goal)
         write_small(tmp_path / f"b{seed}", [0.1, second], seed=seed, config=goal, algorithm="fedbuff")
-    assert said(tmp_path).why[0] == "AFBS reached 50 % after 100 s; FedBuff in 1 of 2 runs."
+    assert said(tmp_path).why[0] == "AFBS reached 50 % after 100 s; FedBuff got there with 1 of 2 seeds."
+
+
+def test_a_target_that_no_arm_reaches_with_all_seeds_names_those_that_sometimes_do(tmp_path: Path) -> None:
+    goal = {"evaluation": {"target": 0.5}}
+    for seed, first in enumerate([0.6, 0.4]):
+        write_small(tmp_path / "alone" / f"a{seed}", [0.1, first], seed=seed, config=goal)
+    assert said(tmp_path / "alone").why[0] == "It reached the target of 50 % with 1 of 2 seeds."
+    for seed in range(2):
+        write_small(tmp_path / "alone" / f"b{seed}", [0.1, 0.2], seed=seed, config=goal, algorithm="fedbuff")
+    assert said(tmp_path / "alone").why[0] == "Only AFBS (with 1 of 2 seeds) reached the target of 50 %."
 
 
 def test_a_starved_class_is_told(tmp_path: Path) -> None:
@@ -154,11 +164,23 @@ def test_a_larger_server_rate_counts_as_a_larger_step(tmp_path: Path) -> None:
     assert any("moved the model 3.0 times as far" in sentence for sentence in said(tmp_path).why)
 
 
+def test_weights_are_called_a_movement_only_where_the_record_says_so(tmp_path: Path) -> None:
+    step = {"version": 1, "time": 5.0, "used": columns((1, 0, 90), weights=[0.5]), "dropped": {}}
+    double = step | {"used": columns((1, 0, 90), weights=[1.0])}
+    for i, adds in enumerate((True, False, None)):
+        write_small(tmp_path / f"{i}" / "a", [0.8], steps=[double])
+        write_small(tmp_path / f"{i}" / "b", [0.7], steps=[step], algorithm="mine", meta={"adds": adds})
+        moved = any("times as far" in sentence for sentence in said(tmp_path / f"{i}").why)
+        assert moved == (adds is True)
+
+
 def test_clients_that_never_count_are_the_price(tmp_path: Path) -> None:
     step = {"version": 1, "time": 5.0, "used": columns((1, 0, 90), weights=[1.0]), "dropped": columns((2, 4, 10))}
     about = {"clients": {"id": [1, 2, 3], "examples": [90, 10, 5], "cluster": [0, 0, 0], "latency": None}}
     write_small(tmp_path / "a", [0.8], steps=[step], meta=about)
-    assert any("1 of 2 clients that delivered never counted" in sentence for sentence in said(tmp_path).why)
+    assert any(
+        "1 of 2 clients that delivered updates never had one counted" in sentence for sentence in said(tmp_path).why
+    )
 
 
 def test_other_settings_that_differ_are_pointed_out(tmp_path: Path) -> None:

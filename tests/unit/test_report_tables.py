@@ -7,8 +7,7 @@ import io
 from pathlib import Path
 
 from afbs.report import tables
-from afbs.report.arms import arms_of
-from afbs.report.load import digests
+from afbs.report.load import compared
 from synthetic import write_small
 
 
@@ -16,7 +15,7 @@ def three(root: Path) -> tables.Table:
     write_small(root / "a", [0.1, 0.9])
     write_small(root / "b", [0.1, 0.8], algorithm="fedbuff")
     write_small(root / "c", [0.6, 0.7], algorithm="fedavg")
-    return tables.summary(arms_of(digests([root])), [0.5, 0.85])
+    return tables.summary(compared([root]).arms, [0.5, 0.85])
 
 
 def test_the_best_is_first_and_the_second_second_in_each_column(tmp_path: Path) -> None:
@@ -60,7 +59,7 @@ def test_csv_holds_the_exact_numbers(tmp_path: Path) -> None:
 def test_several_seeds_give_mean_and_deviation(tmp_path: Path) -> None:
     for seed, accuracy in enumerate([0.5, 0.6, 0.7]):
         write_small(tmp_path / str(seed), [accuracy], seed=seed)
-    table = tables.summary(arms_of(digests([tmp_path])), [])
+    table = tables.summary(compared([tmp_path]).arms, [])
     assert table.cells[0][0].text == "60.00 ± 10.00"
     row = next(csv.DictReader(io.StringIO(tables.as_csv(table))))
     assert abs(float(row["Final accuracy sd"]) - 0.1) < 1e-9
@@ -69,7 +68,7 @@ def test_several_seeds_give_mean_and_deviation(tmp_path: Path) -> None:
 def test_names_cannot_break_out_of_any_format(tmp_path: Path) -> None:
     evil = "=cmd|'x'!A1 | $\\input{x}$ & _<script>"
     write_small(tmp_path / "a", [0.5], algorithm=evil)
-    table = tables.summary(arms_of(digests([tmp_path])), [])
+    table = tables.summary(compared([tmp_path]).arms, [])
     assert tables.as_csv(table).splitlines()[1].lstrip('"').startswith("'=")
     line = tables.markdown(table).splitlines()[2]
     assert "\\<script\\>" in line

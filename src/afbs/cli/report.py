@@ -26,7 +26,7 @@ def report(
 
     from afbs.report import write
 
-    path = write(folders, output)
+    path = write(folders, output, _note)
     Console().print(f"Wrote {path} ({path.stat().st_size / 1e6:.1f} MB).", highlight=False, markup=False)
 
 
@@ -40,7 +40,7 @@ def figures(
 
     from afbs.report.figures import figures as draw
 
-    written = draw(folders, output, format)
+    written = draw(folders, output, format, _note)
     Console().print(f"Wrote {len(written)} files into {output}.", highlight=False, markup=False)
 
 
@@ -83,3 +83,9 @@ def live(
         Console().print(text, highlight=False, markup=False, soft_wrap=True)
 
     serve(runs, host, port, secret, announce)
+
+
+def _note(text: str) -> None:
+    from rich.console import Console
+
+    Console(stderr=True).print(text, highlight=False, markup=False, soft_wrap=True)

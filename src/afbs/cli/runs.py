@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import shlex
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -19,8 +20,8 @@ from afbs.types import RunError, UserError
 
 if TYPE_CHECKING:
     from afbs.config import Config
-    from afbs.record.recorder import Progress
     from afbs.record.result import Result
+    from afbs.record.schema import ResultFile
 
 RunsFolder = Annotated[Path, typer.Option("--runs", help="Where new run folders are made.")]
 console = Console(emoji=False)
@@ -53,9 +54,8 @@ def run(
     from afbs.config import load
 
     config = load(file, parsed(settings))
-    result = _observed(
-        config, lambda observe: experiment.run(config, folder=folder, runs=runs, on_progress=observe, on_note=_note)
-    )
+    with _explained():
+        result = experiment.run(config, folder=folder, runs=runs, on_note=_note)
     _print_table([result])
     console.print(f"Folder: {escape(str(result.folder))}", highlight=False, soft_wrap=True)
 
@@ -74,19 +74,14 @@ def compare(
     """
     from afbs import experiment
 
-    results = []
-    for config in _configs(files, parsed(settings), algorithms, seeds):
-        results.append(
-            _observed(
-                config,
-                lambda observe, c=config: experiment.run(c, runs=runs, on_progress=observe, on_note=_note),  # type: ignore[misc]
-            )
-        )
+    configs = _configs(files, parsed(settings), algorithms, seeds)
+    with _explained():
+        results = [experiment.run(config, runs=runs, on_note=_note) for config in configs]
     _print_table(results)
     if report:
         from afbs.report import write
 
-        write([result.folder for result in results], report)
+        write([result.folder for result in results], report, _note)
         console.print(f"Report: {escape(str(report))}", highlight=False, soft_wrap=True)
 
 
@@ -99,13 +94,13 @@ def resume(
     same, bit for bit, as if nothing had happened.
     """
     from afbs import experiment
-    from afbs.config import load
+    from afbs.record.reader import is_done
 
-    if experiment.is_done(folder):
+    if is_done(folder):
         console.print("This run has ended; there is nothing left to do.")
         return
-    config = load(folder / "config.toml")
-    result = _observed(config, lambda observe: experiment.resume(folder, on_progress=observe, on_note=_note))
+    with _explained():
+        result = experiment.resume(folder, on_note=_note)
     _print_table([result])
 
 
@@ -134,32 +129,43 @@ def show(
 
     result = Result.open(folder)
     _print_table([result])
-    facts = result.run.result
-    if facts is None:
-        reached = result.run.seconds / 86_400
+    for problem in result.record.problems:
+        _note(problem)
+    if result.record.result is not None:
+        _print_facts(result.record.result)
+    elif not result.record.problems:
+        reached = result.record.seconds / 86_400
         again = escape(shlex.quote(str(folder)))
         console.print(f"Not ended; it reached day {reached:.2f}. Continue with: afbs resume {again}", soft_wrap=True)
-        return
+
+
+def _print_facts(facts: ResultFile) -> None:
+    """The summary of a run that has ended, as far as it was written."""
     table = Table(box=None, show_header=False, padding=(0, 2, 0, 0))
-    for name in ("updates", "jobs", "wall"):
-        for key, value in facts[name].items():
-            table.add_row(f"{name}.{key}", f"{value:,}" if isinstance(value, int) else f"{value:,.3f}")
-    table.add_row("evaluations", f"{facts['evaluations']:,}")
+    counted: dict[str, Mapping[str, float | None]] = {
+        "updates": facts.get("updates", {}),
+        "jobs": facts.get("jobs", {}),
+        "wall": facts.get("wall", {}),
+    }
+    for name, numbers in counted.items():
+        for key, value in numbers.items():
+            text = "–" if value is None else f"{value:,}" if isinstance(value, int) else f"{value:,.3f}"
+            table.add_row(escape(f"{name}.{key}"), text)
+    table.add_row("evaluations", _count(facts.get("evaluations")))
     table.add_row(
-        "upload", f"{facts['upload_bytes'] / 1e6:,.1f} MB, {facts['skipped_upload_bytes'] / 1e6:,.1f} MB spared"
+        "upload", f"{_megabytes(facts.get('upload_bytes'))}, {_megabytes(facts.get('skipped_upload_bytes'))} spared"
     )
     console.print(table)
-    console.print(f"sha256 {facts['sha256']}", highlight=False, soft_wrap=True)
+    console.print(f"sha256 {escape(facts.get('sha256', '–'))}", highlight=False, soft_wrap=True)
 
 
-def _observed(config: Config, start: Callable[[Callable[[Progress], None]], Result]) -> Result:
-    """Run something with progress; a failure of the run is a sentence and exit code 1."""
-    from afbs.cli._progress import shown
+@contextmanager
+def _explained() -> Iterator[None]:
+    """A run that was stopped or failed ends the command with a sentence and its exit code."""
     from afbs.experiment import Interrupted
 
     try:
-        with shown(console, config.name, config.run.horizon) as observe:
-            return start(observe)
+        yield
     except Interrupted as stop:
         console.print(escape(str(stop)), highlight=False, soft_wrap=True)
         sys.exit(130)
@@ -199,7 +205,7 @@ def _number(text: str) -> int:
 
 
 def _print_table(results: Sequence[Result]) -> None:
-    target = results[0].run.target
+    target = results[0].record.target
     table = Table(box=SIMPLE_HEAD, header_style="bold", padding=(0, 1, 0, 0))
     table.add_column("run")
     reaching = f"to {target:.0%}" if target else "to target"
@@ -211,20 +217,20 @@ def _print_table(results: Sequence[Result]) -> None:
         dropped, trained = row["dropped"], row["trained"]
         table.add_row(
             escape(row["name"]),
-            f"{row['best_accuracy']:.2%}",
-            f"{row['final_accuracy']:.2%}",
+            _percent(row["best_accuracy"]),
+            _percent(row["final_accuracy"]),
             "–" if reached is None else f"{reached / 86_400:.2f} d",
             _count(row["versions"]),
             _count(trained),
-            "–" if dropped is None else f"{dropped:,} ({dropped / max(1, dropped + trained):.0%})",
+            "–" if dropped is None else f"{dropped:,} ({dropped / max(1, dropped + (trained or 0)):.0%})",
             "–" if row["wall"] is None else f"{row['wall']:.1f} s",
         )
     console.print(table)
     for result in results:
-        rejected = (result.run.result or {}).get("updates", {}).get("rejected")
+        rejected = (result.record.result or {}).get("updates", {}).get("rejected")
         if rejected:
             console.print(
-                f"{escape(result.run.name)}: {rejected:,} updates were not finite and were rejected. A smaller "
+                f"{escape(result.record.name)}: {rejected:,} updates were not finite and were rejected. A smaller "
                 "`training.lr` may help.",
                 soft_wrap=True,
             )
@@ -232,3 +238,11 @@ def _print_table(results: Sequence[Result]) -> None:
 
 def _count(number: int | None) -> str:
     return "–" if number is None else f"{number:,}"
+
+
+def _percent(share: float) -> str:
+    return f"{share:.2%}" if math.isfinite(share) else "–"
+
+
+def _megabytes(size: int | None) -> str:
+    return "–" if size is None else f"{size / 1e6:,.1f} MB"

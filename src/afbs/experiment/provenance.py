@@ -63,6 +63,7 @@ def meta(config: Config, population: Population, parameters: int) -> dict[str, A
         "horizon": config.run.horizon,
         "classes": population.dataset.classes,
         "algorithm": config.tables["algorithm"]["name"],
+        "title": type(config.algorithm).__name__,
         "adds": config.algorithm.adds,
         "modules": list(config.modules),
         "class_names": list(population.dataset.names) or None,

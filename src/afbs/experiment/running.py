@@ -25,8 +25,9 @@ from afbs.engine.witness import Witness
 from afbs.experiment import assembly, provenance
 from afbs.interfaces import WorkerPool
 from afbs.population import Population, populate
+from afbs.progress import watched
 from afbs.record.checkpoint import Checkpoint, load_checkpoint
-from afbs.record.reader import read_meta
+from afbs.record.reader import is_done, read_meta
 from afbs.record.recorder import Progress, Recorder
 from afbs.record.result import Result
 from afbs.record.seal import lines
@@ -49,6 +50,7 @@ def run(
     *,
     folder: str | Path | None = None,
     runs: str | Path = "runs",
+    progress: bool = True,
     on_progress: Callable[[Progress], None] | None = None,
     on_note: Callable[[str], None] | None = None,
     **overrides: Any,
@@ -56,16 +58,20 @@ def run(
     """Run a configuration and write its folder, `runs/<time>-<name>-<id>` unless `folder` says otherwise.
 
     `overrides` are tables, single settings or a user's own objects: `run("a.toml", algorithm=Mine(), run={"seed": 2})`,
-    `run("a.toml", **{"training.lr": 0.1})`.
+    `run("a.toml", **{"training.lr": 0.1})`. How far it has come is shown unless `progress` is False; `on_progress` is
+    told, too, and `on_note` whatever else there is to say.
     """
     config = load(source, overrides)
-    with closing(config.executor.start()) as pool:
+    with (
+        watched(config.name, config.run.horizon, progress, on_progress) as observe,
+        closing(config.executor.start()) as pool,
+    ):
         population = populate(config)
         path = Path(folder) if folder else Path(runs) / _folder_name(config.name)
         try:
             create_folder(path, tomli_w.dumps(_toml(config.tables)))
             try:
-                return _execute(config, population, pool, path, None, on_progress, on_note)
+                return _execute(config, population, pool, path, None, observe, on_note)
             except UserError:
                 discard_unless_run(path)
                 raise
@@ -78,6 +84,7 @@ def run(
 def resume(
     folder: str | Path,
     *,
+    progress: bool = True,
     on_progress: Callable[[Progress], None] | None = None,
     on_note: Callable[[str], None] | None = None,
     **overrides: Any,
@@ -90,10 +97,13 @@ def resume(
     if is_done(path):
         return Result.open(path)
     known = read_meta(path) if (path / "meta.json").exists() else None
-    config = load(path / "config.toml", overrides, modules=(known or {}).get("modules", ()))
+    config = load(path / "config.toml", overrides, modules=known.get("modules", ()) if known else ())
     if known is not None:
         provenance.refuse_changes(config, path, known.get("settings", {}))
-    with closing(config.executor.start()) as pool:
+    with (
+        watched(config.name, config.run.horizon, progress, on_progress) as observe,
+        closing(config.executor.start()) as pool,
+    ):
         population = populate(config)
         data = fingerprint(population.dataset)
         if known is not None and known.get("data", data) != data:
@@ -107,27 +117,22 @@ def resume(
             for complaint in complaints:
                 if on_note:
                     on_note(complaint)
-        return _execute(config, population, pool, path, checkpoint, on_progress, on_note)
-
-
-def is_done(folder: Path) -> bool:
-    """Whether a run has ended. One that was killed while it started has only its configuration yet."""
-    if (folder / "meta.json").exists() or not is_begun(folder):
-        return Result.open(folder).done
-    return False
+        return _execute(config, population, pool, path, checkpoint, observe, on_note)
 
 
 def compare(
     sources: Sequence[Config | Mapping[str, Any] | str | Path],
     *,
     runs: str | Path = "runs",
+    progress: bool = True,
     **overrides: Any,
 ) -> Any:
     """Run several configurations and give a table with a row each (a pandas DataFrame)."""
     import pandas as pd
 
     configs = [load(source, overrides) for source in sources]
-    return pd.DataFrame([run(config, runs=runs).summary() for config in configs]).set_index("name")
+    results = [run(config, runs=runs, progress=progress) for config in configs]
+    return pd.DataFrame([result.summary() for result in results]).set_index("name")
 
 
 def _execute(

@@ -12,7 +12,7 @@ from typing import Any
 from afbs.config import Config, load
 from afbs.engine.witness import DifferentlyDecidedError, Witness
 from afbs.experiment import assembly
-from afbs.record.reader import clients_of, read_meta, read_result
+from afbs.record.reader import read_meta, read_result
 from afbs.record.seal import Break, lines, read_seal
 from afbs.transports.replay import Replay
 from afbs.types import ClientInfo, Decided, Facts, RunError, Stopped, UserError, Waiting
@@ -103,7 +103,7 @@ def _trained_again(folder: Path, config: Config, verdict: Verdict) -> Verdict:
     if result is None:
         raise UserError(f"{folder} has no final model to compare with: the run has not ended.")
     with tempfile.TemporaryDirectory(prefix="afbs-verify-") as place:
-        again = run(config, folder=Path(place) / "again")
+        again = run(config, folder=Path(place) / "again", progress=False)
         now = (read_result(again.folder) or {}).get("sha256")
     if now != result.get("sha256"):
         return Verdict(
@@ -114,8 +114,8 @@ def _trained_again(folder: Path, config: Config, verdict: Verdict) -> Verdict:
 
 def clients(meta: Mapping[str, Any]) -> list[ClientInfo]:
     """The clients as the server knew them, from `meta.json`."""
-    columns = clients_of(meta)
-    if "id" not in columns or "examples" not in columns:
+    columns = meta.get("clients") or {}
+    if not columns.get("id") or not columns.get("examples") or None in columns["examples"]:
         raise UserError("`meta.json` does not say who the clients were.")
     clusters = columns.get("cluster") or [0] * len(columns["id"])
     return [ClientInfo(*row) for row in zip(columns["id"], columns["examples"], clusters, strict=True)]

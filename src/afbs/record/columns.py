@@ -1,19 +1,34 @@
-"""A run's events as columns: flat arrays, for a run may have a million updates."""
+"""A run's lines as columns: flat arrays, for a run may have a million updates."""
 
 from __future__ import annotations
 
 import math
 from array import array
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
+from afbs.record.parsing import (
+    ArrivalLine,
+    DispatchLine,
+    EndLine,
+    EvalLine,
+    JoinedLine,
+    LostLine,
+    ResumeLine,
+    StepLine,
+    Told,
+)
+
 Floats: TypeAlias = NDArray[np.float64]
 Ints: TypeAlias = NDArray[np.int64]
-Event: TypeAlias = dict[str, Any]
+UNTOLD = -1
+"""Stands for the reason of an update of which the record gives none."""
+_MOST_REASONS = 100
+_LONGEST_REASON = 120
 
 
 @dataclass(frozen=True)
@@ -30,7 +45,7 @@ class Evals:
 
 @dataclass(frozen=True)
 class Steps:
-    """One entry a step. `scale` is the sum of the weights: λ for AFBS, 1 for a plain average."""
+    """One entry a step. `scale` is the sum of the weights; `rejected` and `missing` are numbers of updates."""
 
     time: Floats
     version: Ints
@@ -38,13 +53,17 @@ class Steps:
     used: Ints
     dropped: Ints
     rejected: Ints
+    missing: Ints
     scale: Floats
     notes: tuple[Mapping[str, Any], ...]
 
 
 @dataclass(frozen=True)
 class Updates:
-    """One entry an update that a step used or dropped. `step` is its row in `Steps`; a dropped one weighs nan."""
+    """One entry an update that a step used or dropped. `step` is its row in `Steps`; a dropped one weighs nan.
+
+    `why` is the place of its reason among `reasons`, or `UNTOLD`.
+    """
 
     step: Ints
     used: NDArray[np.bool_]
@@ -53,6 +72,8 @@ class Updates:
     examples: Ints
     order: Ints
     weight: Floats
+    why: Ints
+    reasons: tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -68,73 +89,74 @@ class Orders:
 
 
 class Columns(NamedTuple):
-    """Everything the events say."""
+    """Everything the lines say."""
 
     evals: Evals
     steps: Steps
     updates: Updates
     orders: Orders
+    joined: tuple[JoinedLine, ...]
     confusion: Ints | None
-    end: Mapping[str, Any] | None
+    end: EndLine | None
     resumes: int
     arrivals: int
-    unreadable: int
 
 
-class _Step(NamedTuple):
+class _Row(NamedTuple):
+    """A step, and where its updates begin."""
+
     time: float
     wall: float
     start: int
     used: int
     dropped: int
     rejected: int
+    missing: int
     notes: Mapping[str, Any]
 
 
-_COUNTS = ("start", "used", "dropped", "rejected")
 _UPDATE_COLUMNS = ("client", "staleness", "examples", "order")
-_MOST = 1 << 62
 
 
 class Log:
-    """Collects events, one at a time."""
+    """Collects lines, one at a time."""
 
     def __init__(self) -> None:
-        self.unreadable = 0
         self._resumes = 0
-        self._evals: dict[tuple[float, int], Event] = {}
-        self._steps: dict[int, _Step] = {}
-        self._flat = {name: array("q") for name in _UPDATE_COLUMNS}
+        self._evals: dict[tuple[float, int], EvalLine] = {}
+        self._steps: dict[int, _Row] = {}
+        self._flat = {name: array("q") for name in (*_UPDATE_COLUMNS, "why")}
         self._weight = array("d")
-        self._dispatches: dict[int, tuple[int, int, float]] = {}
+        self._reasons: dict[str, int] = {}
+        self._dispatches: dict[int, DispatchLine] = {}
         self._finishes: dict[int, tuple[float, bool]] = {}
-        self._confusion: Any = None
-        self._end: Event | None = None
+        self._joined: dict[int, JoinedLine] = {}
+        self._confusion: Ints | None = None
+        self._end: EndLine | None = None
 
-    def add(self, event: Event) -> None:
+    def add(self, said: Told) -> None:
         """A step, an evaluation or an order that is told again replaces what was told before."""
-        kind = event["event"]
-        if kind in ("eval", "end") and event.get("confusion") is not None:
-            self._confusion = event.pop("confusion")
-        try:
-            if kind == "dispatch":
-                order = whole(event["sequence"])
-                self._dispatches[order] = (whole(event["client"]), whole(event["version"]), real(event["time"]))
-            elif kind == "arrival":
-                self._finishes[whole(event["order"])] = (real(event["time"]), False)
-            elif kind == "lost":
-                self._finishes[whole(event["order"])] = (real(event["time"]), True)
-            elif kind == "step":
-                self._add_step(event)
-            elif kind == "eval":
-                self._evals[real(event["time"]), whole(event["version"])] = event
-            elif kind == "resume":
+        match said:
+            case DispatchLine():
+                self._dispatches[said.order] = said
+            case ArrivalLine():
+                self._finishes[said.order] = (said.time, False)
+            case LostLine():
+                self._finishes[said.order] = (said.time, True)
+            case StepLine():
+                self._add_step(said)
+            case EvalLine():
+                self._evals[said.time, said.version] = said
+            case JoinedLine():
+                self._joined[said.client] = said
+            case ResumeLine():
                 self._resumes += 1
                 self._end = None
-            elif kind == "end":
-                self._end = event
-        except (KeyError, TypeError, ValueError, OverflowError):
-            self.unreadable += 1
+            case EndLine():
+                self._end = said
+                self._confusion = said.confusion if said.confusion is not None else self._confusion
+            case _:
+                pass
 
     def columns(self) -> Columns:
         steps, updates = self._step_columns()
@@ -143,39 +165,36 @@ class Log:
             steps=steps,
             updates=updates,
             orders=self._order_columns(),
-            confusion=_square(self._confusion),
+            joined=tuple(self._joined.values()),
+            confusion=self._confusion,
             end=self._end,
             resumes=self._resumes,
             arrivals=sum(not lost for _, lost in self._finishes.values()),
-            unreadable=self.unreadable,
         )
 
-    def _add_step(self, event: Event) -> None:
-        used, dropped = table(event, "used"), table(event, "dropped")
-        sizes = len(used.get("client", ())), len(dropped.get("client", ()))
-        # Everything is looked at before anything is kept: a step that cannot be read must leave no half of itself.
-        columns = [
-            array("q", [*_sized(used.get(name), sizes[0], -1), *_sized(dropped.get(name), sizes[1], -1)])
-            for name in _UPDATE_COLUMNS
-        ]
-        weight = array("d", [*_sized(used.get("weight"), sizes[0], math.nan), *[math.nan] * sizes[1]])
-        self._steps[whole(event["version"])] = _Step(
-            real(event["time"]),
-            number(event, "wall"),
-            len(self._weight),
-            *sizes,
-            len(event.get("rejected") or ()),
-            table(event, "notes"),
+    def _add_step(self, step: StepLine) -> None:
+        sizes = len(step.used.client), len(step.dropped.client)
+        self._steps[step.version] = _Row(
+            step.time, step.wall, len(self._weight), *sizes, step.rejected, step.missing, step.notes
         )
-        for flat, column in zip(self._flat.values(), columns, strict=True):
-            flat.extend(column)
-        self._weight.extend(weight)
+        for batch, size in zip((step.used, step.dropped), sizes, strict=True):
+            for name in _UPDATE_COLUMNS:
+                self._flat[name].extend(getattr(batch, name))
+            self._flat["why"].extend(map(self._reason, batch.why) if batch.why else [UNTOLD] * size)
+            self._weight.extend(batch.weight or [math.nan] * size)
+
+    def _reason(self, why: str) -> int:
+        known = self._reasons.get(why[:_LONGEST_REASON])
+        if known is not None:
+            return known
+        named = why[:_LONGEST_REASON] if len(self._reasons) < _MOST_REASONS else "another reason"
+        return self._reasons.setdefault(named, len(self._reasons))
 
     def _step_columns(self) -> tuple[Steps, Updates]:
         versions = sorted(self._steps)
         rows = [self._steps[version] for version in versions]
-        start, used, dropped, rejected = (
-            np.array([row[i] for row in rows], np.int64) for i in (_Step._fields.index(name) for name in _COUNTS)
+        start, used, dropped = (
+            np.array([getattr(row, name) for row in rows], np.int64) for name in ("start", "used", "dropped")
         )
         size = used + dropped
         step = np.repeat(np.arange(len(rows)), size)
@@ -189,25 +208,26 @@ class Log:
             wall=np.array([row.wall for row in rows], np.float64),
             used=used,
             dropped=dropped,
-            rejected=rejected,
+            rejected=np.array([row.rejected for row in rows], np.int64),
+            missing=np.array([row.missing for row in rows], np.int64),
             scale=np.bincount(step[known], weight[known], len(rows)).astype(np.float64),
             notes=tuple(row.notes for row in rows),
         )
         flat = {name: np.array(column, np.int64)[pick] for name, column in self._flat.items()}
-        return steps, Updates(step=step, used=place < np.repeat(used, size), weight=weight, **flat)
+        counted = place < np.repeat(used, size)
+        return steps, Updates(step=step, used=counted, weight=weight, reasons=tuple(self._reasons), **flat)
 
     def _eval_columns(self) -> Evals:
         rows = [self._evals[place] for place in sorted(self._evals)]
-        classes = [row["per_class"] if isinstance(row.get("per_class"), list) else [] for row in rows]
-        shares = np.full((len(rows), max(map(len, classes), default=0)), np.nan)
-        for i, row in enumerate(classes):
-            shares[i, : len(row)] = [value if isinstance(value, int | float) else math.nan for value in row]
+        shares = np.full((len(rows), max((len(row.per_class) for row in rows), default=0)), np.nan)
+        for i, row in enumerate(rows):
+            shares[i, : len(row.per_class)] = row.per_class
         return Evals(
-            time=_floats(rows, "time"),
-            version=np.array([row["version"] for row in rows], np.int64),
-            wall=_floats(rows, "wall"),
-            accuracy=_floats(rows, "accuracy"),
-            loss=_floats(rows, "loss"),
+            time=np.array([row.time for row in rows], np.float64),
+            version=np.array([row.version for row in rows], np.int64),
+            wall=np.array([row.wall for row in rows], np.float64),
+            accuracy=np.array([row.accuracy for row in rows], np.float64),
+            loss=np.array([row.loss for row in rows], np.float64),
             per_class=shares,
         )
 
@@ -217,52 +237,9 @@ class Log:
         ends = [self._finishes.get(number, (math.nan, False)) for number in sequence]
         return Orders(
             sequence=np.array(sequence, np.int64),
-            client=np.array([row[0] for row in rows], np.int64),
-            version=np.array([row[1] for row in rows], np.int64),
-            start=np.array([row[2] for row in rows], np.float64),
+            client=np.array([row.client for row in rows], np.int64),
+            version=np.array([row.version for row in rows], np.int64),
+            start=np.array([row.time for row in rows], np.float64),
             finish=np.array([end[0] for end in ends], np.float64),
             lost=np.array([end[1] for end in ends], np.bool_),
         )
-
-
-def table(mapping: Mapping[str, Any], name: str) -> Mapping[str, Any]:
-    """What `mapping` has under `name`, if that is a mapping too."""
-    found = mapping.get(name)
-    return found if isinstance(found, Mapping) else {}
-
-
-def _sized(values: Any, size: int, blank: float) -> Sequence[Any]:
-    """The column, or blanks where a step does not have it as long as the others."""
-    return values if isinstance(values, list) and len(values) == size else [blank] * size
-
-
-def number(row: Mapping[str, Any], name: str) -> float:
-    """nan for what is missing or not finite."""
-    value = row.get(name)
-    return float(value) if isinstance(value, int | float) and math.isfinite(value) else math.nan
-
-
-def whole(value: Any) -> int:
-    """A whole number that fits a column, or an error."""
-    if type(value) is int and -_MOST < value < _MOST:
-        return value
-    raise ValueError(value)
-
-
-def real(value: Any) -> float:
-    """A finite number, or an error."""
-    if isinstance(value, int | float) and math.isfinite(value):
-        return float(value)
-    raise ValueError(value)
-
-
-def _floats(rows: list[Event], name: str) -> Floats:
-    return np.array([number(row, name) for row in rows], np.float64)
-
-
-def _square(table: Any) -> Ints | None:
-    try:
-        array = np.array(table, np.int64)
-    except (TypeError, ValueError, OverflowError):
-        return None
-    return array if array.ndim == 2 and array.shape[0] == array.shape[1] and array.size else None

@@ -1,96 +1,29 @@
 """Reads a run folder, as `docs/run-folder.md` describes it; while the run goes on, after it ended, or after it died.
 
-`read` gives a whole run as columns, `events` its lines one by one, `tail` what was appended since an offset. A line
-that cannot be read (a torn last one, say) is skipped and counted. A resumed run may tell a part of itself twice; the
-later telling counts.
+`read` gives a whole run as columns in one pass; `read_meta`, `read_config`, `read_result` and `is_done` read one small
+file each; `lines` gives the lines one by one for a replay, and `tail` what was appended since an offset. A line that
+cannot be read (a torn last one, say) is skipped and counted. A resumed run may tell a part of itself twice; the later
+telling counts.
 """
 
 from __future__ import annotations
 
-import json
-import math
 import os
+import shlex
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import numpy as np
-
-from afbs.record.columns import Evals, Event, Ints, Log, Orders, Steps, Updates, number, table
-from afbs.record.schema import SCHEMA
+from afbs.record.columns import Log
+from afbs.record.files import content, opened, unreadable
+from afbs.record.parsing import Line, Told, parsed, told
+from afbs.record.recorded import Recorded
+from afbs.record.schema import MetaFile, ResultFile, meta_from, result_from
 from afbs.types import UserError
 
-
-@dataclass(frozen=True)
-class Run:
-    """Everything a run folder says. `result` is None until the run has ended."""
-
-    folder: Path
-    meta: Mapping[str, Any]
-    config: Mapping[str, Any]
-    result: Mapping[str, Any] | None
-    evals: Evals
-    steps: Steps
-    updates: Updates
-    orders: Orders
-    confusion: Ints | None
-    end: Mapping[str, Any] | None
-    resumes: int
-    arrivals: int
-    unreadable: int
-
-    @property
-    def name(self) -> str:
-        return str(self.meta.get("name") or self.folder.name)
-
-    @property
-    def algorithm(self) -> str:
-        return str(self.meta.get("algorithm") or "unknown")
-
-    @property
-    def seed(self) -> int | None:
-        seed = self.meta.get("seed")
-        return seed if isinstance(seed, int) else None
-
-    @property
-    def horizon(self) -> float:
-        horizon = self.meta.get("horizon")
-        return float(horizon) if isinstance(horizon, int | float) and 0 < horizon < math.inf else self.seconds
-
-    @property
-    def seconds(self) -> float:
-        """How far the run has come in virtual time."""
-        last = [column[-1] for column in (self.evals.time, self.steps.time, self.orders.start) if len(column)]
-        end = number(self.end or {}, "time")
-        return float(max([*last, end if math.isfinite(end) else 0.0]))
-
-    @property
-    def target(self) -> float | None:
-        target = (self.result or {}).get("target", table(self.config, "evaluation").get("target"))
-        return float(target) if isinstance(target, int | float) else None
-
-    @property
-    def best_accuracy(self) -> float:
-        known = self.evals.accuracy[np.isfinite(self.evals.accuracy)]
-        return float(known.max()) if len(known) else math.nan
-
-    @property
-    def final_accuracy(self) -> float:
-        known = self.evals.accuracy[np.isfinite(self.evals.accuracy)]
-        return float(known[-1]) if len(known) else math.nan
-
-    def time_to(self, target: float) -> float | None:
-        """Virtual seconds until the first evaluation at or above `target`, or None."""
-        reached = np.flatnonzero(self.evals.accuracy >= target)
-        return float(self.evals.time[reached[0]]) if len(reached) else None
-
-    @cached_property
-    def clients(self) -> Mapping[str, Any]:
-        """Columns `id`, `examples`, `cluster`, `latency`, as far as the run wrote them."""
-        return clients_of(self.meta)
+_DEEPEST = 20
+_LARGEST = 1 << 63
 
 
 class Place(NamedTuple):
@@ -108,14 +41,15 @@ _MARK = 64
 class Tail(NamedTuple):
     """`place` is where to go on next time. `restarted`: the file was cut back, so everything before is void."""
 
-    events: list[Event]
+    lines: list[Told]
     place: Place
     unreadable: int = 0
     restarted: bool = False
 
 
 def is_run(folder: Path) -> bool:
-    return (folder / "meta.json").is_file()
+    """Whether there is a `meta.json`, though it may turn out not to be readable."""
+    return os.path.lexists(folder / "meta.json")
 
 
 def find(folders: Iterable[str | Path]) -> list[Path]:
@@ -123,7 +57,7 @@ def find(folders: Iterable[str | Path]) -> list[Path]:
     found: dict[Path, None] = {}
     for given in folders:
         folder = Path(given)
-        if not folder.is_dir():
+        if not os.path.isdir(folder):  # noqa: PTH112 - a path may hold what pathlib raises at
             raise UserError(f"`{folder}` is not a folder. Name a run folder, or a folder of runs.")
         inside = [folder] if is_run(folder) else below(folder)
         if not inside:
@@ -138,77 +72,107 @@ def below(folder: Path) -> list[Path]:
     """The run folders below `folder`, by name. Links are not followed, and nothing inside of a run is searched."""
     found = []
     for path, folders, files in os.walk(folder):
-        if "meta.json" in files:
+        if "meta.json" in files or "meta.json" in folders:
             found.append(Path(path))
             folders.clear()
     return sorted(found)
 
 
-def read(folder: str | Path) -> Run:
-    """The whole run as columns."""
+def read(folder: str | Path) -> Recorded:
+    """The whole run as columns. Without `meta.json` there is no run; what else is damaged is told in `problems`."""
     folder = Path(folder)
     meta = read_meta(folder)
-    log = Log()
-    for event in _lines(folder / "events.jsonl", log):
-        log.add(event)
-    return Run(folder, meta, read_config(folder), read_result(folder), *log.columns())
-
-
-def read_meta(folder: Path) -> dict[str, Any]:
-    """`meta.json`, if it is of a schema this reader knows."""
+    problems: list[str] = []
+    config: Mapping[str, Any] = {}
+    result: ResultFile | None = None
     try:
-        meta = json.loads((folder / "meta.json").read_bytes())
-    except (FileNotFoundError, NotADirectoryError):
+        config = read_config(folder)
+    except UserError as error:
+        problems.append(str(error))
+    try:
+        result = read_result(folder)
+    except UserError as error:
+        problems.append(str(error))
+    log, unread = Log(), 0
+    for raw in _raw(folder):
+        try:
+            log.add(told(parsed(raw)))
+        except ValueError:
+            unread += bool(raw.strip())
+    return Recorded(folder, meta, config, result, *log.columns(), unread, tuple(problems))
+
+
+def read_meta(folder: str | Path) -> MetaFile:
+    """`meta.json`, if it is of the schema this reader knows."""
+    path = Path(folder) / "meta.json"
+    try:
+        return meta_from(content(path), path)
+    except FileNotFoundError:
         raise UserError(f"`{folder}` is not a run folder: it has no `meta.json`.") from None
-    except ValueError:
-        raise UserError(f"`{folder / 'meta.json'}` cannot be read: it is not JSON.") from None
-    schema = meta.get("schema") if isinstance(meta, dict) else None
-    if schema != SCHEMA:
-        raise UserError(f"`{folder}` has schema {schema!r}; this version of afbs reads schema {SCHEMA}.")
-    return dict(meta)
 
 
-def read_config(folder: Path) -> dict[str, Any]:
-    """`config.toml`; empty where it is missing or broken, for the events still tell what happened."""
+def read_config(folder: str | Path) -> dict[str, Any]:
+    """`config.toml`; empty where there is none."""
+    path = Path(folder) / "config.toml"
     try:
-        return tomllib.loads((folder / "config.toml").read_text(encoding="utf-8"))
-    except (OSError, ValueError):
+        found = tomllib.loads(content(path).decode())
+    except FileNotFoundError:
         return {}
+    except RecursionError:
+        raise UserError(f"`{path}` is damaged: it is nested too deep.") from None
+    except UnicodeDecodeError:
+        raise UserError(f"`{path}` is damaged: it is not text in UTF-8.") from None
+    except ValueError as error:
+        raise UserError(f"`{path}` is damaged: it is not TOML ({error}).") from None
+    _refuse_odd(found, path)
+    return found
 
 
-def read_result(folder: Path) -> dict[str, Any] | None:
+def read_result(folder: str | Path) -> ResultFile | None:
     """`result.json`; None until the run has ended."""
+    path = Path(folder) / "result.json"
     try:
-        result = json.loads((folder / "result.json").read_bytes())
-    except (OSError, ValueError):
+        return result_from(content(path), path)
+    except FileNotFoundError:
         return None
-    return result if isinstance(result, dict) else None
+    except UserError as error:
+        again = f"afbs resume {shlex.quote(str(folder))}"
+        raise UserError(f"{error} Remove it, and this writes it again: {again}") from None
 
 
-def clients_of(meta: Mapping[str, Any]) -> dict[str, list[Any]]:
-    """The columns of `meta.json` about clients that are as long as there are clients, and hold numbers or null."""
-    known = table(meta, "clients")
-    ids = known.get("id")
-    if not isinstance(ids, list) or not all(type(client) is int for client in ids):
-        return {}
-    columns = {name: column for name, column in known.items() if isinstance(column, list) and len(column) == len(ids)}
-    return {
-        name: column
-        for name, column in columns.items()
-        if all(value is None or isinstance(value, int | float) for value in column)
-    }
+def is_done(folder: str | Path) -> bool:
+    """Whether a run has ended. Reads `result.json` alone; a folder that holds no run is refused."""
+    if read_result(folder) is not None:
+        return True
+    if not any(os.path.lexists(Path(folder) / name) for name in ("meta.json", "config.toml")):
+        raise UserError(f"`{folder}` is not a run folder: it has no `meta.json`.")
+    return False
 
 
-def events(folder: str | Path) -> Iterator[Event]:
-    """Every readable line, in order, without holding more than one."""
-    return _lines(Path(folder) / "events.jsonl", Log())
+def lines(folder: str | Path, until: int | None = None) -> Iterator[tuple[int, Line]]:
+    """Every line with the offset at which it begins, up to the one that begins at `until`; for a replay.
+
+    A replay cannot do without a line, so one that cannot be read is a UserError; an unfinished last one is not there.
+    """
+    offset = 0
+    for raw in _raw(Path(folder)):
+        if (until is not None and offset >= until) or not raw.endswith(b"\n"):
+            return
+        try:
+            line = parsed(raw)
+            told(line)
+        except ValueError as error:
+            path = Path(folder) / "events.jsonl"
+            raise UserError(f"`{path}` is damaged at byte {offset}: {error}.") from None
+        yield offset, line
+        offset += len(raw)
 
 
 def tail(folder: str | Path, place: Place = START, most: int = 1 << 22) -> Tail:
     """What was appended since `place`, at most about `most` bytes of it; an unfinished line waits for next time."""
     path = Path(folder) / "events.jsonl"
     try:
-        with path.open("rb") as file:
+        with opened(path) as file:
             file.seek(place.offset - len(place.mark))
             restarted = file.read(len(place.mark)) != place.mark
             start = 0 if restarted else place.offset
@@ -218,30 +182,38 @@ def tail(folder: str | Path, place: Place = START, most: int = 1 << 22) -> Tail:
                 chunk += file.readline()
     except FileNotFoundError:
         return Tail([], Place(), restarted=place.offset > 0)
+    except OSError as error:
+        raise unreadable(path, error) from None
     whole = chunk[: chunk.rfind(b"\n") + 1]
-    parsed = [_parse(line) for line in whole.splitlines() if line.strip()]
-    good = [event for event in parsed if event is not None]
+    good: list[Told] = []
+    bad = 0
+    for raw in whole.split(b"\n"):
+        try:
+            good.append(told(parsed(raw)))
+        except ValueError:
+            bad += bool(raw.strip())
     mark = whole[-_MARK:] or (b"" if restarted else place.mark)
-    return Tail(good, Place(start + len(whole), mark), len(parsed) - len(good), restarted)
+    return Tail(good, Place(start + len(whole), mark), bad, restarted)
 
 
-def _lines(path: Path, log: Log) -> Iterator[Event]:
+def _raw(folder: Path) -> Iterator[bytes]:
+    path = folder / "events.jsonl"
     try:
-        file = path.open("rb")
+        file = opened(path)
     except FileNotFoundError:
         return
     with file:
-        for line in file:
-            event = _parse(line)
-            if event is not None:
-                yield event
-            elif line.strip():
-                log.unreadable += 1
+        try:
+            yield from file
+        except OSError as error:
+            raise unreadable(path, error) from None
 
 
-def _parse(line: bytes) -> Event | None:
-    try:
-        event = json.loads(line)
-    except ValueError:
-        return None
-    return event if isinstance(event, dict) and isinstance(event.get("event"), str) else None
+def _refuse_odd(value: Any, path: Path, deep: int = 0) -> None:
+    """TOML that no configuration needs and that some printer would stumble over."""
+    if deep > _DEEPEST:
+        raise UserError(f"`{path}` is damaged: it is nested too deep.")
+    if isinstance(value, int) and not -_LARGEST <= value < _LARGEST:
+        raise UserError(f"`{path}` is damaged: it holds a number of more than 64 bits.")
+    for part in value.values() if isinstance(value, dict) else value if isinstance(value, list) else ():
+        _refuse_odd(part, path, deep + 1)

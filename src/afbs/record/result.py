@@ -7,7 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, final
 
-from afbs.record.reader import Run, read
+from afbs.record.files import content
+from afbs.record.reader import read
+from afbs.record.recorded import Recorded
 from afbs.types import UserError, Vector
 
 
@@ -16,68 +18,72 @@ from afbs.types import UserError, Vector
 class Result:
     """What a run found, read from its folder. A run that is still going, or was killed, has what it has so far."""
 
-    run: Run
+    record: Recorded
+    """Everything the folder says."""
 
     @classmethod
     def open(cls, folder: str | Path) -> Result:
-        return cls(read(Path(folder)))
+        return cls(read(folder))
 
     @property
     def folder(self) -> Path:
-        return self.run.folder
+        return self.record.folder
 
     @property
     def done(self) -> bool:
-        return self.run.result is not None
+        return self.record.result is not None
 
     @property
     def best_accuracy(self) -> float:
-        return self.run.best_accuracy
+        return self.record.best_accuracy
 
     @property
     def final_accuracy(self) -> float:
-        return self.run.final_accuracy
+        return self.record.final_accuracy
 
     def time_to(self, target: float) -> float | None:
         """Virtual seconds until the first evaluation at or above `target`, or None if there was none."""
-        return self.run.time_to(target)
+        return self.record.time_to(target)
 
     @property
     def history(self) -> Any:
         """One row an evaluation (a pandas DataFrame): virtual seconds, version, accuracy, loss, real seconds."""
         import pandas as pd
 
-        evals = self.run.evals
+        evals = self.record.evals
         columns = ("time", "version", "accuracy", "loss", "wall")
         return pd.DataFrame({name: getattr(evals, name) for name in columns})
 
     @property
     def params(self) -> Vector:
         """The final model as one flat vector."""
-        from safetensors.numpy import load_file
+        from safetensors import SafetensorError
+        from safetensors.numpy import load
 
         path = self.folder / "model.safetensors"
-        if not path.exists():
+        try:
+            params: Vector = load(content(path))["params"]
+        except FileNotFoundError:
             again = f"afbs resume {shlex.quote(str(self.folder))}"
-            raise UserError(f"{self.folder} has no final model: the run has not ended. Try: {again}")
-        params: Vector = load_file(path)["params"]
+            raise UserError(f"{self.folder} has no final model: the run has not ended. Try: {again}") from None
+        except (SafetensorError, KeyError, TypeError, ValueError) as error:
+            raise UserError(f"`{path}` is damaged: it is no model that afbs wrote ({error}).") from None
         return params
 
     def summary(self) -> dict[str, Any]:
         """One row of a comparison."""
-        result = self.run.result or {}
-        updates, jobs = result.get("updates", {}), result.get("jobs", {})
+        record, result = self.record, self.record.result or {}
         return {
-            "name": self.run.name,
-            "algorithm": self.run.algorithm,
-            "seed": self.run.seed,
+            "name": record.name,
+            "algorithm": record.algorithm,
+            "seed": record.seed,
             "best_accuracy": self.best_accuracy,
             "final_accuracy": self.final_accuracy,
-            "time_to_target": None if self.run.target is None else self.time_to(self.run.target),
+            "time_to_target": None if record.target is None else self.time_to(record.target),
             "versions": result.get("versions"),
-            "trained": jobs.get("trained"),
-            "dropped": updates.get("dropped"),
-            "wall": (result.get("wall") or {}).get("total"),
+            "trained": result.get("jobs", {}).get("trained"),
+            "dropped": result.get("updates", {}).get("dropped"),
+            "wall": result.get("wall", {}).get("total"),
             "folder": str(self.folder),
         }
 

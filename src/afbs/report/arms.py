@@ -13,14 +13,14 @@ import numpy as np
 
 from afbs.record.columns import Floats, Ints
 from afbs.report.digest import Digest
-from afbs.report.palette import Look, display, looks
+from afbs.report.palette import Look, looks
 from afbs.report.words import clip
 
 _BOOKKEEPING = ("name", "run.name", "run.workers", "run.executor", "run.device", "run.folder", "run.checkpoint_seconds")
 
 
 class Spread(NamedTuple):
-    """A mean and a standard deviation over `number` runs; the deviation is nan for a single one."""
+    """A mean and a standard deviation over `number` seeds; the deviation is nan for a single one."""
 
     mean: float
     deviation: float
@@ -40,17 +40,33 @@ class Arm:
         return self.runs[0].algorithm
 
     @cached_property
+    def by_seed(self) -> tuple[tuple[Digest, ...], ...]:
+        """Its runs, those of one seed together: a second run of a seed is no second sample."""
+        groups: dict[object, list[Digest]] = {}
+        for run in self.runs:
+            groups.setdefault(run.folder if run.seed is None else run.seed, []).append(run)
+        return tuple(tuple(group) for group in groups.values())
+
+    @property
     def seeds(self) -> int:
-        return len({run.seed for run in self.runs})
+        return len(self.by_seed)
+
+    def values(self, number: Callable[[Digest], float | None]) -> list[tuple[int | None, float]]:
+        """Each seed with its number, the mean over its runs; without the seeds that have none."""
+        found = []
+        for runs in self.by_seed:
+            known = [value for value in map(number, runs) if value is not None and math.isfinite(value)]
+            if known:
+                found.append((runs[0].seed, float(np.mean(known))))
+        return found
 
     def spread(self, number: Callable[[Digest], float | None]) -> Spread:
-        """Over the runs that have the number; `number` of them may be fewer than the arm's runs."""
-        values = [value for value in map(number, self.runs) if value is not None and math.isfinite(value)]
+        """Over the seeds that have the number, which may be fewer than the arm has."""
+        values = [value for _, value in self.values(number)]
         if not values:
             return Spread(math.nan, math.nan, 0)
-        return Spread(
-            float(np.mean(values)), float(np.std(values, ddof=1)) if len(values) > 1 else math.nan, len(values)
-        )
+        deviation = float(np.std(values, ddof=1)) if len(values) > 1 else math.nan
+        return Spread(float(np.mean(values)), deviation, len(values))
 
     def fact(self, name: str) -> Spread:
         return self.spread(lambda run: getattr(run.facts, name))
@@ -88,14 +104,29 @@ def arms_of(digests: Sequence[Digest]) -> list[Arm]:
     """Runs of equal settings together, in the order in which the arms first appear."""
     groups: dict[str, list[Digest]] = {}
     for one in digests:
-        flat = flatten(one.config) or {"run.name": one.name}
-        same = {path: value for path, value in flat.items() if not bookkeeping(path)} or {"run.name": one.name}
-        key = json.dumps([one.algorithm, sorted(same.items())])
-        groups.setdefault(key, []).append(one)
+        groups.setdefault(tried(one), []).append(one)
     runs = [tuple(sorted(group, key=lambda run: (run.seed is None, run.seed or 0))) for group in groups.values()]
-    runs.sort(key=lambda group: _rank(group[0].algorithm))
     names = _labels(runs)
     return [Arm(*each) for each in zip(names, looks([group[0].algorithm for group in runs]), runs, strict=True)]
+
+
+def tried(run: Digest) -> str:
+    """What a run tried, whatever its seed: its settings without the bookkeeping."""
+    settings = {path: value for path, value in flatten(run.config).items() if not bookkeeping(path)}
+    return json.dumps([run.algorithm, sorted((settings or {"run.name": run.name}).items())])
+
+
+def without_copies(digests: Sequence[Digest]) -> tuple[list[Digest], list[Digest]]:
+    """The runs, and apart from them those that are another's copy: same settings, same seed, same final model."""
+    known: set[tuple[str, int | None, str]] = set()
+    kept: list[Digest] = []
+    copies: list[Digest] = []
+    for one in digests:
+        mark = None if one.sha256 is None else (tried(one), one.seed, one.sha256)
+        (copies if mark in known else kept).append(one)
+        if mark is not None:
+            known.add(mark)
+    return kept, copies
 
 
 def settings_of(arms: Sequence[Arm]) -> list[Setting]:
@@ -126,11 +157,6 @@ def bookkeeping(path: str) -> bool:
     return path in _BOOKKEEPING or path.startswith("record.") or path.rpartition(".")[2] == "seed"
 
 
-def _rank(algorithm: str) -> int:
-    """AFBS first, for it is what the others are compared with; the others stay as they came."""
-    return 0 if algorithm == "afbs" else 1
-
-
 def _table_order(path: str) -> tuple[int, str]:
     order = ("run", "algorithm", "data", "partition", "model", "training", "latency", "availability", "clusters")
     table = path.partition(".")[0]
@@ -141,7 +167,7 @@ def _labels(groups: Sequence[Sequence[Digest]]) -> list[str]:
     labels = []
     for group in groups:
         rivals = [other for other in groups if other[0].algorithm == group[0].algorithm]
-        name = clip(display(group[0].algorithm), 40)
+        name = clip(group[0].title, 40)
         labels.append(name if len(rivals) == 1 else f"{name} ({_difference(group, rivals)})")
     return list(_unique(labels))
 

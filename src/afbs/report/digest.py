@@ -6,25 +6,31 @@ Curves keep their extremes when they are thinned; everything else is counted int
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
-from itertools import pairwise
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from afbs.record.columns import Floats, Ints, number, table
-from afbs.record.reader import Run
-
-MOST_CLUSTERS = 12
-OLDEST = 1_000_000
-OTHERS = -1
-"""Stands for all clusters that are too rare to have a colour of their own."""
+from afbs.record.columns import UNTOLD, Floats, Ints
+from afbs.record.recorded import Recorded, setting
+from afbs.record.schema import MetaFile
+from afbs.report.measures import (
+    cluster_flow,
+    label_shares,
+    participation,
+    scale_over_time,
+    some_clients,
+    staleness_counts,
+    thin,
+    weight_by_staleness,
+)
 
 
 @dataclass(frozen=True)
-class Facts:
+class Totals:
     """The numbers from which tables and sentences are made. What a run does not tell is nan."""
 
     best: float
@@ -38,6 +44,7 @@ class Facts:
     used: int
     dropped: int
     rejected: int
+    missing: int
     lost: int
     staleness_all: float
     staleness_used: float
@@ -55,23 +62,36 @@ class Facts:
     wall: float
 
 
+class Reason(NamedTuple):
+    """How many updates counted, or were dropped, for one reason."""
+
+    used: bool
+    why: str
+    number: int
+
+
 @dataclass(frozen=True)
 class Digest:
-    """One run, small."""
+    """One run, small. `adds` and `server_rate` say whether and by how much the weights of a step move the model."""
 
     name: str
     folder: str
     algorithm: str
+    title: str
     seed: int | None
     state: str
+    sha256: str | None
     config: Mapping[str, Any]
-    meta: Mapping[str, Any]
+    meta: MetaFile
+    adds: bool | None
+    server_rate: float
     target: float | None
     horizon: float
-    facts: Facts
+    facts: Totals
     curve: dict[str, Floats]
     full: tuple[Floats, Floats]
     staleness: tuple[Ints, Ints]
+    reasons: tuple[Reason, ...]
     flow: dict[str, Any]
     scale: dict[str, Floats]
     weights: dict[str, Floats]
@@ -82,7 +102,7 @@ class Digest:
     remarks: tuple[str, ...]
 
 
-def digest(run: Run, points: int = 500, clients: int = 5000, bins: int = 50) -> Digest:
+def digest(run: Recorded, points: int = 500, clients: int = 5000, bins: int = 50) -> Digest:
     """`points`, `clients` and `bins` bound what is kept of the curves, of the clients, and of what is counted."""
     order = np.argsort(run.orders.finish)
     finish = run.orders.finish[order][~run.orders.lost[order]]
@@ -95,62 +115,55 @@ def digest(run: Run, points: int = 500, clients: int = 5000, bins: int = 50) -> 
         "accuracy": run.evals.accuracy[keep],
         "loss": run.evals.loss[keep],
     }
-    cluster_of = _cluster_of(run)
-    who = _participation(run, cluster_of)
+    cluster_of = dict(zip(run.clients.id.tolist(), run.clients.cluster.tolist(), strict=True))
+    who = participation(run)
+    small = run.meta.copy()
+    small.pop("clients", None)
+    small.pop("labels", None)
     return Digest(
         name=run.name,
         folder=run.folder.name,
         algorithm=run.algorithm,
+        title=run.title,
         seed=run.seed,
         state=state_of(run),
+        sha256=run.result.get("sha256") if run.result else None,
         config=run.config,
-        meta={name: value for name, value in run.meta.items() if name not in ("clients", "labels")},
+        meta=small,
+        adds=run.meta.get("adds"),
+        server_rate=_server_rate(run),
         target=run.target,
         horizon=run.horizon,
         facts=_facts(run, who),
         curve=curve,
         full=(run.evals.time, run.evals.accuracy),
-        staleness=_staleness(run),
-        flow=_flow(run, cluster_of, bins),
-        scale=_scale(run, bins),
-        weights=_weights(run),
-        clients=_some_clients(who, clients),
+        staleness=staleness_counts(run),
+        reasons=_reasons(run),
+        flow=cluster_flow(run, cluster_of, bins),
+        scale=scale_over_time(run, bins),
+        weights=weight_by_staleness(run),
+        clients=some_clients(who, clients),
         per_class=run.evals.per_class[-1] if len(run.evals.per_class) else np.empty(0),
         confusion=run.confusion,
-        clusters=_clusters(run, cluster_of),
+        clusters=label_shares(run, cluster_of),
         remarks=_remarks(run),
     )
 
 
-def state_of(run: Run) -> str:
+def state_of(run: Recorded) -> str:
     """`ended`, `interrupted`, or `unfinished`: still going, or killed."""
-    if run.result is None and run.end is None:
-        return "unfinished"
-    reason = str((run.end or {}).get("reason", ""))
-    return "interrupted" if reason == "interrupted" else "ended"
+    if run.end is None:
+        return "unfinished" if run.result is None else "ended"
+    return "interrupted" if run.end.reason == "interrupted" else "ended"
 
 
-def thin(x: Floats, y: Floats, most: int) -> Ints:
-    """Which points to keep: all if they are few, else the first, last, lowest and highest of equal stretches."""
-    if len(x) <= most:
-        return np.arange(len(x))
-    edges = np.linspace(0, len(x), max(1, most // 4) + 1).astype(np.int64)
-    known = np.where(np.isfinite(y), y, np.nanmedian(y) if np.isfinite(y).any() else 0.0)
-    kept: set[int] = set()
-    for low, high in pairwise(edges.tolist()):
-        if high > low:
-            part = known[low:high]
-            kept |= {int(low), int(high) - 1, int(low + part.argmin()), int(low + part.argmax())}
-    return np.array(sorted(kept), np.int64)
-
-
-def _facts(run: Run, who: dict[str, NDArray[Any]]) -> Facts:
+def _facts(run: Recorded, who: dict[str, NDArray[Any]]) -> Totals:
     result = run.result or {}
-    jobs, updates = table(result, "jobs"), run.updates
+    jobs, updates = result.get("jobs", {}), run.updates
     reached = np.flatnonzero(run.evals.accuracy == run.best_accuracy)
-    size = 4.0 * number(run.meta, "parameters")
+    size = 4.0 * run.meta.get("parameters", math.nan)
     used, dropped = int(updates.used.sum()), int((~updates.used).sum())
-    return Facts(
+    return Totals(
         best=run.best_accuracy,
         best_time=float(run.evals.time[reached[0]]) if len(reached) else math.nan,
         final=run.final_accuracy,
@@ -162,6 +175,7 @@ def _facts(run: Run, who: dict[str, NDArray[Any]]) -> Facts:
         used=used,
         dropped=dropped,
         rejected=int(run.steps.rejected.sum()),
+        missing=int(run.steps.missing.sum()),
         lost=int(run.orders.lost.sum()),
         staleness_all=_mean(updates.staleness),
         staleness_used=_mean(updates.staleness[updates.used]),
@@ -171,170 +185,35 @@ def _facts(run: Run, who: dict[str, NDArray[Any]]) -> Facts:
         never=int(((who["arrived"] > 0) & (who["used"] == 0)).sum()),
         clients=len(who["id"]),
         test_size=float(run.confusion.sum()) if run.confusion is not None else math.nan,
-        trained=number(jobs, "trained"),
-        skipped=number(jobs, "skipped"),
-        samples=number(jobs, "samples"),
-        upload=number(result, "upload_bytes") if "upload_bytes" in result else used * size,
-        upload_saved=number(result, "skipped_upload_bytes") if "skipped_upload_bytes" in result else dropped * size,
+        trained=jobs.get("trained", math.nan),
+        skipped=jobs.get("skipped", math.nan),
+        samples=jobs.get("samples", math.nan),
+        upload=result.get("upload_bytes", used * size),
+        upload_saved=result.get("skipped_upload_bytes", dropped * size),
         wall=_last_wall(run),
     )
 
 
-def _last_wall(run: Run) -> float:
-    walls = [*run.evals.wall[-1:], *run.steps.wall[-1:], number(run.end or {}, "wall")]
+def _server_rate(run: Recorded) -> float:
+    rate = setting(run.config, "algorithm", "server_lr")
+    return float(rate) if isinstance(rate, int | float) and 0 < rate < 1e6 else 1.0
+
+
+def _last_wall(run: Recorded) -> float:
+    walls = [*run.evals.wall[-1:], *run.steps.wall[-1:], *([run.end.wall] if run.end else [])]
     known = [wall for wall in walls if math.isfinite(wall)]
     return float(max(known)) if known else math.nan
 
 
-def _staleness(run: Run) -> tuple[Ints, Ints]:
-    """How many updates of each staleness were kept and dropped."""
-    ages = np.clip(run.updates.staleness, 0, OLDEST)
-    length = int(ages.max()) + 1 if len(ages) else 1
-    return (
-        np.bincount(ages[run.updates.used], minlength=length),
-        np.bincount(ages[~run.updates.used], minlength=length),
-    )
+def _reasons(run: Recorded) -> tuple[Reason, ...]:
+    """Those that the steps gave, the most frequent first, what counted before what did not."""
+    known = run.updates.why != UNTOLD
+    found = Counter(zip(run.updates.used[known].tolist(), run.updates.why[known].tolist(), strict=True))
+    told = [Reason(used, run.updates.reasons[why], number) for (used, why), number in found.items()]
+    return tuple(sorted(told, key=lambda reason: (not reason.used, -reason.number, reason.why)))
 
 
-def _flow(run: Run, cluster_of: dict[int, int], bins: int) -> dict[str, Any]:
-    """What an average step kept and dropped of each cluster, over virtual time."""
-    updates, steps = run.updates, run.steps
-    if not len(steps.time):
-        return {}
-    clusters = np.array([cluster_of.get(int(client), 0) for client in updates.client], np.int64)
-    names = _frequent(clusters)
-    clusters = np.where(np.isin(clusters, names), clusters, OTHERS)
-    edges = np.linspace(0.0, max(float(steps.time[-1]), 1.0), min(bins, len(steps.time)) + 1)
-    bin_of_step = np.clip(np.searchsorted(edges, steps.time, "right") - 1, 0, len(edges) - 2)
-    number = np.bincount(bin_of_step, minlength=len(edges) - 1)
-    place = bin_of_step[updates.step]
-
-    def per_step(chosen: NDArray[np.bool_]) -> Floats:
-        with np.errstate(invalid="ignore"):
-            return np.bincount(place[chosen], minlength=len(number)) / np.where(number, number, np.nan)
-
-    return {
-        "time": (edges[:-1] + edges[1:]) / 2,
-        "width": float(edges[1] - edges[0]),
-        "clusters": names,
-        "kept": [per_step((clusters == name) & updates.used) for name in names],
-        "dropped": [per_step((clusters == name) & ~updates.used) for name in names],
-    }
-
-
-def _frequent(clusters: Ints) -> list[int]:
-    """The clusters, or the most frequent ones and `OTHERS` for the rest."""
-    names, number = np.unique(clusters, return_counts=True)
-    if len(names) <= MOST_CLUSTERS:
-        return [int(name) for name in names]
-    common = names[np.argsort(-number, kind="stable")[: MOST_CLUSTERS - 1]]
-    return [*sorted(int(name) for name in common), OTHERS]
-
-
-def _scale(run: Run, bins: int) -> dict[str, Floats]:
-    """The total weight of a step over virtual time: the mean and the middle 80 % of each stretch."""
-    time, scale = run.steps.time, run.steps.scale
-    if not len(time):
-        return {}
-    parts = np.array_split(np.arange(len(time)), min(bins, len(time)))
-    return {
-        "time": np.array([time[part].mean() for part in parts]),
-        "mean": np.array([scale[part].mean() for part in parts]),
-        "low": np.array([np.quantile(scale[part], 0.1) for part in parts]),
-        "high": np.array([np.quantile(scale[part], 0.9) for part in parts]),
-    }
-
-
-def _weights(run: Run) -> dict[str, Floats]:
-    """The mean weight of an update by its staleness, as a multiple of an equal share of its step."""
-    updates = run.updates
-    chosen = updates.used & np.isfinite(updates.weight)
-    if not chosen.any():
-        return {}
-    share = updates.weight[chosen] * np.maximum(run.steps.used, 1)[updates.step[chosen]]
-    ages = np.clip(updates.staleness[chosen], 0, OLDEST)
-    number = np.bincount(ages)
-    # A staleness that hardly ever occurs has no mean worth drawing.
-    there = np.flatnonzero(number >= (5 if len(ages) > 500 else 1))
-    mean = np.bincount(ages, share)[there] / number[there]
-    keep = thin(there.astype(np.float64), mean, 300)
-    return {"staleness": there[keep].astype(np.float64), "weight": mean[keep]}
-
-
-def _participation(run: Run, cluster_of: dict[int, int]) -> dict[str, NDArray[Any]]:
-    """One row a client: how much it has, how long it takes, how often it delivered and how often that counted."""
-    known = run.clients
-    ids = np.array(known.get("id") or sorted(set(run.orders.client.tolist())), np.int64)
-    row = {int(client): i for i, client in enumerate(ids)}
-    place = np.array([row.get(int(client), -1) for client in run.updates.client], np.int64)
-    used = np.bincount(place[run.updates.used & (place >= 0)], minlength=len(ids))
-    arrived = np.bincount(place[place >= 0], minlength=len(ids))
-    return {
-        "id": ids,
-        "examples": _column(known.get("examples"), ids),
-        "latency": _latency(run, ids, row),
-        "cluster": np.array([cluster_of.get(int(client), 0) for client in ids], np.int64),
-        "arrived": arrived,
-        "used": used,
-    }
-
-
-def _latency(run: Run, ids: Ints, row: dict[int, int]) -> Floats:
-    """What was drawn for the client, or the mean of what its jobs took."""
-    drawn = run.clients.get("latency")
-    if drawn:
-        return _column(drawn, ids)
-    orders = run.orders
-    done = np.isfinite(orders.finish) & ~orders.lost
-    place = np.array([row.get(int(client), -1) for client in orders.client[done]], np.int64)
-    took = (orders.finish - orders.start)[done][place >= 0]
-    place = place[place >= 0]
-    number = np.bincount(place, minlength=len(ids))
-    return np.where(number > 0, np.bincount(place, took, len(ids)) / np.maximum(number, 1), np.nan)
-
-
-def _some_clients(who: dict[str, NDArray[Any]], most: int) -> dict[str, Any]:
-    """All of them, or all that never counted (as far as they fit) and an even sample of the rest."""
-    total = len(who["id"])
-    if total <= most:
-        return {**who, "total": total}
-    starved = np.flatnonzero((who["arrived"] > 0) & (who["used"] == 0))[: most // 2]
-    rest = np.setdiff1d(np.arange(total), starved)
-    even = rest[np.linspace(0, len(rest) - 1, most - len(starved)).astype(np.int64)]
-    chosen = np.sort(np.concatenate([starved, even]))
-    return {name: column[chosen] for name, column in who.items()} | {"total": total}
-
-
-def _clusters(run: Run, cluster_of: dict[int, int]) -> dict[str, Any]:
-    """The mean label shares of each cluster, and how far its clients lie from that mean."""
-    labels, ids = run.meta.get("labels"), run.clients.get("id")
-    if not isinstance(labels, list) or not ids or len(labels) != len(ids):
-        return {}
-    try:
-        counts = np.array(labels, np.float64)
-    except (TypeError, ValueError):
-        return {}
-    if counts.ndim != 2:
-        return {}
-    counts = np.where(np.isfinite(counts), counts, 0.0)
-    totals = counts.sum(axis=1, keepdims=True)
-    shares = counts / np.where(totals > 0, totals, 1.0)
-    groups = np.array([cluster_of.get(int(client), 0) for client in ids])
-    names = sorted(set(groups.tolist()))[:50]
-    means = np.array([shares[groups == name].mean(axis=0) for name in names])
-    overall = shares.mean(axis=0)
-    inside = np.concatenate([np.abs(shares[groups == n] - means[i]).sum(axis=1) / 2 for i, n in enumerate(names)])
-    return {
-        "total": len(set(groups.tolist())),
-        "names": names,
-        "sizes": [int((groups == name).sum()) for name in names],
-        "shares": means,
-        "inside": float(inside.mean()),
-        "overall": float((np.abs(shares - overall).sum(axis=1) / 2).mean()),
-    }
-
-
-def _remarks(run: Run) -> tuple[str, ...]:
+def _remarks(run: Recorded) -> tuple[str, ...]:
     """What a reader should know before trusting the figures."""
     said = []
     if run.unreadable:
@@ -347,20 +226,9 @@ def _remarks(run: Run) -> tuple[str, ...]:
         said.append("loss was not recorded")
     if run.steps.rejected.sum():
         said.append(f"{int(run.steps.rejected.sum())} updates were not finite and were left out")
-    return tuple(said)
-
-
-def _cluster_of(run: Run) -> dict[int, int]:
-    ids, clusters = run.clients.get("id") or (), run.clients.get("cluster") or ()
-    if len(ids) != len(clusters):
-        return {}
-    return {int(client): int(cluster) for client, cluster in zip(ids, clusters, strict=True) if cluster is not None}
-
-
-def _column(values: Any, ids: Ints) -> Floats:
-    if not isinstance(values, list) or len(values) != len(ids):
-        return np.full(len(ids), np.nan)
-    return np.array([math.nan if value is None else value for value in values], np.float64)
+    if run.steps.missing.sum():
+        said.append(f"{int(run.steps.missing.sum())} updates were announced and never came")
+    return (*said, *run.problems)
 
 
 def _mean(values: NDArray[Any]) -> float:

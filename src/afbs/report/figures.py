@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,100 +10,70 @@ import numpy as np
 
 from afbs.record.columns import Floats
 from afbs.report import tables
-from afbs.report.arms import Arm, arms_of
-from afbs.report.digest import OTHERS
-from afbs.report.load import digests
+from afbs.report.arms import Arm
+from afbs.report.digest import Digest
+from afbs.report.load import compared
+from afbs.report.measures import OTHERS
 from afbs.report.page import default_targets, named_targets
-from afbs.report.palette import CLUSTERS, Look
+from afbs.report.palette import CLUSTERS
+from afbs.report.paper import STYLE, line_style
 from afbs.types import UserError
 
 FORMATS = ("pdf", "png", "svg")
 WIDTH, HEIGHT = 3.45, 2.35
-STYLE: Any = {
-    "font.family": "serif",
-    "font.size": 8,
-    "axes.labelsize": 8,
-    "axes.linewidth": 0.6,
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "axes.grid": True,
-    "grid.color": "0.88",
-    "grid.linewidth": 0.5,
-    "axes.axisbelow": True,
-    "xtick.labelsize": 7,
-    "ytick.labelsize": 7,
-    "xtick.major.width": 0.6,
-    "ytick.major.width": 0.6,
-    "legend.fontsize": 7,
-    "legend.frameon": False,
-    "legend.handlelength": 2.6,
-    "lines.linewidth": 1.3,
-    "hatch.linewidth": 0.6,
-    "pdf.fonttype": 42,
-    "ps.fonttype": 42,
-    "svg.fonttype": "none",
-    "svg.hashsalt": "afbs",
-    "savefig.dpi": 300,
-}
-_DASHES: dict[str, Any] = {
-    "solid": "-",
-    "dash": (0, (5, 2)),
-    "dot": (0, (1, 1.4)),
-    "dashdot": (0, (5, 1.5, 1, 1.5)),
-    "longdash": (0, (8, 2)),
-    "longdashdot": (0, (8, 1.5, 1, 1.5)),
-}
-_MARKERS = {
-    "circle": "o",
-    "square": "s",
-    "diamond": "D",
-    "triangle-up": "^",
-    "triangle-down": "v",
-    "triangle-left": "<",
-    "triangle-right": ">",
-    "x": "x",
-    "cross": "P",
-    "star": "*",
-    "pentagon": "p",
-    "hexagon": "h",
-    "star-square": "X",
-}
 _GRID = 160
 
 
-def figures(folders: Iterable[str | Path], out: str | Path = "figures", kind: str = "pdf") -> list[Path]:
+def figures(
+    folders: Iterable[str | Path],
+    out: str | Path = "figures",
+    kind: str = "pdf",
+    on_note: Callable[[str], None] | None = None,
+) -> list[Path]:
     """Every figure as a file of `kind`, and the table as Markdown, CSV and LaTeX.
 
-    A figure for which the runs tell nothing is left out.
+    A figure for which the runs tell nothing is left out. `on_note` is told which runs were.
     """
     import matplotlib
 
     if kind not in FORMATS:
         raise UserError(f"`--format` must be one of {', '.join(FORMATS)}, got {kind!r}.")
-    arms = arms_of(digests(folders))
+    arms, left_out = compared(folders)
     target = Path(out)
     try:
         target.mkdir(parents=True, exist_ok=True)
+    except (OSError, ValueError) as error:
+        raise UserError(f"`{target}` cannot be made a folder: {_reason(error)}.") from None
+    try:
+        with matplotlib.rc_context(STYLE):
+            written = [*_write_tables(arms, target), *_write_figures(arms, target, kind)]
     except OSError as error:
-        raise UserError(f"`{target}` cannot be made a folder: {error.strerror}.") from None
-    written = _write_tables(arms, target)
-    with matplotlib.rc_context(STYLE):
-        for name, make in _FIGURES.items():
-            figure = make(arms)
-            if figure is not None:
-                path = target / f"{name}.{kind}"
-                # Without a date the same runs give the same bytes.
-                metadata = {"pdf": {"CreationDate": None}, "svg": {"Date": None}}.get(kind)
-                figure.savefig(path, metadata=metadata)
-                written.append(path)
+        raise UserError(f"`{error.filename or target}` cannot be written: {_reason(error)}.") from None
+    if on_note is not None:
+        for sentence in left_out:
+            on_note(sentence)
     return written
+
+
+def _reason(error: OSError | ValueError) -> str:
+    return (error.strerror if isinstance(error, OSError) else None) or str(error)
+
+
+def _write_figures(arms: Sequence[Arm], target: Path, kind: str) -> Iterator[Path]:
+    for name, make in _FIGURES.items():
+        figure = make(arms)
+        if figure is not None:
+            path = target / f"{name}.{kind}"
+            # Without a date the same runs give the same bytes.
+            figure.savefig(path, metadata={"pdf": {"CreationDate": None}, "svg": {"Date": None}}.get(kind))
+            yield path
 
 
 def _write_tables(arms: Sequence[Arm], target: Path) -> list[Path]:
     table = tables.summary(arms, named_targets(arms) or default_targets(arms))
     made = {"table.md": tables.markdown(table), "table.csv": tables.as_csv(table), "table.tex": tables.latex(table)}
     for name, text in made.items():
-        (target / name).write_text(text, encoding="utf-8")
+        (target / name).write_bytes(text.encode(errors="replace"))
     return [target / name for name in made]
 
 
@@ -114,17 +84,19 @@ def _curve(metric: str, axis: str) -> Callable[[Sequence[Arm]], Any]:
         timed = axis in ("time", "wall")
         drawn = 0
         for arm in arms:
-            lines = [_known(run.curve[axis], run.curve[metric]) for run in arm.runs]
-            lines = [line for line in lines if len(line[0])]
+            seeds = [_seed_line(runs, axis, metric) for runs in arm.by_seed]
+            lines = [line for line in seeds if len(line[0])]
             if not lines:
                 continue
             drawn += 1
             x, mean, spread = _averaged(lines)
             x = x / scale if timed else x
             factor = 100 if metric == "accuracy" else 1
-            axes.plot(x, mean * factor, label=_text(arm.label), **_line(arm.look, len(x)))
+            axes.plot(x, mean * factor, label=_text(arm.label), **line_style(arm.look, len(x)))
             if len(lines) > 1:
                 low, high = (mean - spread) * factor, (mean + spread) * factor
+                if metric == "accuracy":
+                    low, high = np.clip(low, 0, 100), np.clip(high, 0, 100)
                 axes.fill_between(x, low, high, color=arm.look.light, alpha=0.15, linewidth=0)
         names = {"time": f"Virtual time ({unit})", "wall": f"Wall time ({unit})"}
         axes.set_xlabel(names.get(axis, "Steps of the global model" if axis == "version" else "Client updates"))
@@ -192,7 +164,7 @@ def _scale(arms: Sequence[Arm]) -> Any:
     for arm in known:
         line = arm.runs[0].scale
         x = line["time"] / scale
-        axes.plot(x, line["mean"], label=_text(arm.label), **_line(arm.look, len(x)))
+        axes.plot(x, line["mean"], label=_text(arm.label), **line_style(arm.look, len(x)))
         axes.fill_between(x, line["low"], line["high"], color=arm.look.light, alpha=0.13, linewidth=0)
     axes.set_xlabel(f"Virtual time ({unit})")
     axes.set_ylabel("Total weight of a step")
@@ -206,7 +178,9 @@ def _weights(arms: Sequence[Arm]) -> Any:
     known = [arm for arm in arms if arm.runs[0].weights]
     for arm in known:
         line = arm.runs[0].weights
-        axes.plot(line["staleness"], line["weight"], label=_text(arm.label), **_line(arm.look, len(line["weight"])))
+        axes.plot(
+            line["staleness"], line["weight"], label=_text(arm.label), **line_style(arm.look, len(line["weight"]))
+        )
     axes.set_xlabel("Staleness (versions)")
     axes.set_ylabel("Weight × updates in the step")
     axes.set_ylim(bottom=0)
@@ -215,7 +189,7 @@ def _weights(arms: Sequence[Arm]) -> Any:
 
 
 def _participation(arms: Sequence[Arm]) -> Any:
-    chosen = [arm for arm in arms if len(arm.runs[0].clients["id"])][:6]
+    chosen = [arm for arm in arms if (arm.runs[0].clients["arrived"] > 0).any()][:6]
     if not chosen:
         return None
     figure, rows = _rows(len(chosen), 1.7)
@@ -231,7 +205,7 @@ def _participation(arms: Sequence[Arm]) -> Any:
             x[counted], y[counted], c=share[counted], s=9, cmap="Greys", vmin=0, vmax=1, ec="black", lw=0.3
         )
         crosses = axes.scatter(x[never], y[never], marker="x", s=14, color="#c44601", linewidth=1.0)
-        if (y > 0).any():
+        if (y[heard] > 0).any():
             axes.set_yscale("log")
         axes.set_title(_first(arm), fontsize=8, loc="left", pad=2)
         axes.set_ylabel("Examples")
@@ -252,7 +226,7 @@ def _classes(arms: Sequence[Arm]) -> Any:
     figure, axes = _new(HEIGHT + 0.14 * ((len(known) - 1) // columns))
     for i, arm in enumerate(known):
         x = np.arange(len(arm.per_class)) + (i - (len(known) - 1) / 2) * min(0.14, 0.6 / len(known))
-        look = _line(arm.look, 1) | {"linestyle": "none", "markersize": 4}
+        look = line_style(arm.look, 1) | {"linestyle": "none", "markersize": 4}
         axes.plot(x, 100 * arm.per_class, label=_text(arm.label), **look)
     axes.set_xlabel("Class")
     axes.set_ylabel("Accuracy (%)")
@@ -340,16 +314,6 @@ def _rows(number: int, height: float, sharex: bool = False) -> tuple[Any, list[A
     return figure, list(np.atleast_1d(figure.subplots(number, 1, sharex=sharex)))
 
 
-def _line(look: Look, points: int) -> dict[str, Any]:
-    return {
-        "color": look.light,
-        "linestyle": _DASHES.get(look.dash, (0, (3, 1))),
-        "marker": _MARKERS.get(look.marker, "o"),
-        "markersize": 3,
-        "markevery": max(1, points // 9),
-    }
-
-
 def _legend(axes: Any, number: int) -> None:
     if number > 1:
         axes.legend(ncols=1 if number < 5 else 2)
@@ -382,12 +346,20 @@ def _known(x: Floats, y: Floats) -> tuple[Floats, Floats]:
     return x[there], y[there]
 
 
+def _seed_line(runs: Sequence[Digest], axis: str, metric: str) -> tuple[Floats, Floats]:
+    """The line of a seed: that of its one run, or the mean of its runs."""
+    known = [_known(run.curve[axis], run.curve[metric]) for run in runs]
+    lines = [line for line in known if len(line[0])]
+    return _averaged(lines)[:2] if lines else (np.empty(0), np.empty(0))
+
+
 def _averaged(lines: Sequence[tuple[Floats, Floats]]) -> tuple[Floats, Floats, Floats]:
     """Mean and deviation on a common grid, as far as every line reaches; one line stays as it is."""
     if len(lines) == 1:
         x, y = lines[0]
         return x, y, np.zeros(len(x))
-    grid = np.linspace(max(x[0] for x, _ in lines), min(x[-1] for x, _ in lines), _GRID)
+    start = max(x[0] for x, _ in lines)
+    grid = np.linspace(start, max(start, min(x[-1] for x, _ in lines)), _GRID)
     table = np.array([np.interp(grid, x, y) for x, y in lines])
     return grid, table.mean(axis=0), table.std(axis=0, ddof=1)
 

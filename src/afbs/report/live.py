@@ -10,6 +10,7 @@ import asyncio
 import contextlib
 import ipaddress
 import json
+import os
 import secrets
 import socket
 from collections.abc import AsyncIterator, Callable
@@ -17,9 +18,11 @@ from pathlib import Path
 from typing import Any
 
 from afbs.record import reader
-from afbs.report.follow import Cursor, Follower, Glimpse, glimpse
+from afbs.report.follow import Cursor, Follower
+from afbs.report.glimpse import UNREADABLE, Glimpse, glimpse
 from afbs.report.palette import CLUSTERS, looks
 from afbs.report.payload import plain
+from afbs.report.words import clip
 from afbs.types import UserError
 
 POLL_SECONDS = 0.3
@@ -46,7 +49,7 @@ class Runs:
     """The runs below one folder, and a follower for each that somebody has looked at."""
 
     def __init__(self, root: Path):
-        self.root = root.resolve()
+        self.root = Path(os.path.realpath(root))
         self._followers: dict[str, Follower] = {}
         self._glimpses: dict[str, Glimpse] = {}
 
@@ -55,7 +58,8 @@ class Runs:
         found = []
         for folder in reader.below(self.root):
             if all(self._inside(folder / name) for name in ("meta.json", "events.jsonl", "config.toml", "result.json")):
-                found.append((folder.stat().st_mtime, folder.relative_to(self.root).as_posix()))
+                with contextlib.suppress(OSError):  # it was removed a moment ago
+                    found.append((folder.stat().st_mtime, folder.relative_to(self.root).as_posix()))
         return [name for _, name in sorted(found, reverse=True)[:_MOST_RUNS]]
 
     def follower(self, name: str) -> Follower | None:
@@ -76,12 +80,12 @@ class Runs:
             try:
                 self._glimpses[name] = glimpse(self.root / name, self._glimpses.get(name))
                 lines.append({"id": name, **self._glimpses[name].line()})
-            except (UserError, OSError) as error:
-                lines.append({"id": name, "name": name, "state": "unreadable", "remark": str(error)[:200]})
+            except UserError as error:
+                lines.append({"id": name, "name": clip(name), "state": UNREADABLE, "remark": clip(str(error), 300)})
         return lines
 
     def _inside(self, path: Path) -> bool:
-        return path.resolve().is_relative_to(self.root)
+        return Path(os.path.realpath(path)).is_relative_to(self.root)
 
 
 def application(root: Path, token: str | None = None, hosts: list[str] | None = None) -> Any:

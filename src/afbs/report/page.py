@@ -6,22 +6,23 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from html import escape
 
-from afbs.record.columns import number
+from afbs.record.recorded import setting
 from afbs.report.arms import Arm, Setting, settings_of
 from afbs.report.assets import plotly_js, static
 from afbs.report.digest import Digest
 from afbs.report.markup import arm_row, table
 from afbs.report.payload import payload, script_json
 from afbs.report.sections import section_html, sections
-from afbs.report.story import Verdict, verdict
+from afbs.report.story import Story, verdict
 from afbs.report.tables import Table, summary
-from afbs.report.words import clip, count, duration, listing, plural
+from afbs.report.words import clip, duration, listing, plural
 
 
-def render(arms: Sequence[Arm]) -> str:
-    """The whole page."""
+def render(arms: Sequence[Arm], left_out: Sequence[str] = ()) -> str:
+    """The whole page. `left_out` are sentences about runs that are not in it."""
     targets = default_targets(arms)
     story = verdict(arms)
+    remarks = "".join(f'<p class="note">{escape(clip(sentence, 400))}</p>' for sentence in left_out)
     title = _title(arms)
     data = script_json(payload(arms, targets))
     parts = [
@@ -41,7 +42,7 @@ def render(arms: Sequence[Arm]) -> str:
         _legend(),
         *(section_html(section) for section in sections(arms)),
         _configuration(arms),
-        _provenance(arms),
+        _provenance(arms, remarks),
         "</main>",
         _footer(),
         f'<script type="application/json" id="data">{data}</script>',
@@ -83,14 +84,13 @@ def _header(arms: Sequence[Arm], title: str) -> str:
     seeds = sorted({run.seed for run in runs if run.seed is not None})
     if seeds:
         facts.append(f"seed {seeds[0]}" if len(seeds) == 1 else f"{len(seeds)} seeds")
-    data = first.config.get("data")
-    if isinstance(data, dict) and data.get("name"):
-        facts.append(f"data {clip(str(data['name']), 40)}")
+    data = setting(first.config, "data", "name")
+    if data:
+        facts.append(f"data {clip(str(data), 40)}")
     facts.append(plural(first.facts.clients, "client"))
     facts.append(f"{duration(first.horizon)} of virtual time")
-    parameters = number(first.meta, "parameters")
-    if parameters > 0:
-        facts.append(f"{count(parameters)} parameters")
+    if "parameters" in first.meta:
+        facts.append(plural(first.meta["parameters"], "parameter"))
     items = "".join(f"<li>{escape(fact)}</li>" for fact in facts)
     return (
         f'<header><p class="kicker">afbs · run report</p><h1>{escape(title)}</h1><ul class="facts">{items}</ul>'
@@ -98,7 +98,7 @@ def _header(arms: Sequence[Arm], title: str) -> str:
     )
 
 
-def _verdict(story: Verdict) -> str:
+def _verdict(story: Story) -> str:
     why = "".join(f"<li>{escape(sentence)}</li>" for sentence in story.why)
     caveats = " ".join(escape(sentence) for sentence in story.caveats)
     return (
@@ -115,8 +115,9 @@ def _summary(numbers: Table) -> str:
         for i, (name, cells) in enumerate(zip(numbers.rows, numbers.cells, strict=True))
     ]
     return (
-        '<section id="summary"><h2>At a glance</h2><p class="reading">The best value of a column is bold, the second '
-        "underlined; accuracies in percent, with mean ± standard deviation where there are several seeds.</p>"
+        '<section id="summary"><h2>At a glance</h2><p class="reading">A row is an arm: one set of settings, with all '
+        "of its seeds. The best value of a column is bold, the second underlined; accuracies are "
+        "in percent, as mean ± standard deviation where there are several seeds.</p>"
         f"{table(['Arm', *numbers.columns], rows)}</section>"
     )
 
@@ -149,35 +150,35 @@ def _setting(line: Setting) -> str:
     return f'<tr{kind}><th scope="row">{mark}{escape(line.path)}</th>{cells}</tr>'
 
 
-def _provenance(arms: Sequence[Arm]) -> str:
+def _provenance(arms: Sequence[Arm], remarks: str) -> str:
     head = ("Folder", "State", "Seed", "Begun", "Commit", "Versions", "Remarks")
     rows = [_origin(run) for arm in arms for run in arm.runs]
     return (
         '<section id="runs"><h2>The runs</h2><p class="reading">Each line is one run folder; a run that did not '
-        f"end has a part of the story only.</p>{table(head, rows, 'config')}</section>"
+        f"end has a part of the story only.</p>{remarks}{table(head, rows, 'config')}</section>"
     )
 
 
 def _origin(run: Digest) -> str:
-    versions = run.meta.get("versions")
+    versions = run.meta.get("versions", {})
     cells = (
         run.folder,
         run.state,
         "–" if run.seed is None else str(run.seed),
         _moment(run.meta.get("created")),
         str(run.meta.get("git") or "–")[:10],
-        ", ".join(f"{name} {number}" for name, number in versions.items()) if isinstance(versions, dict) else "–",
+        ", ".join(f"{name} {number}" for name, number in versions.items()) or "–",
         "; ".join(run.remarks) or "–",
     )
     return "<tr>" + "".join(f"<td>{escape(clip(cell, 160))}</td>" for cell in cells) + "</tr>"
 
 
-def _moment(written: object) -> str:
+def _moment(written: str | None) -> str:
     """A moment to the minute; what is none is shown as it stands."""
     try:
-        return datetime.fromisoformat(str(written)).strftime("%Y-%m-%d %H:%M %Z").strip()
-    except ValueError:
-        return clip(str(written or "–"), 30)
+        return datetime.fromisoformat(written or "").strftime("%Y-%m-%d %H:%M %Z").strip()
+    except (ValueError, OverflowError):
+        return clip(written or "–", 30)
 
 
 def _footer() -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import NamedTuple
+from zlib import crc32
 
 
 class Look(NamedTuple):
@@ -17,52 +18,41 @@ class Look(NamedTuple):
     marker: str
 
 
-_KNOWN = {
-    "afbs": Look("#0a5bc4", "#6cabff", "solid", "circle"),
-    "fedbuff": Look("#c44601", "#ff9d5c", "dash", "square"),
-    "ca2fl": Look("#007a63", "#43cfae", "dashdot", "diamond"),
-    "fedavg": Look("#4b4b52", "#c3c3cb", "dot", "triangle-up"),
-    "feddyn": Look("#a1348e", "#ec93d8", "longdash", "x"),
-    "fedasync": Look("#806000", "#dcbc3f", "longdashdot", "cross"),
-    "fedfa": Look("#2b8cc4", "#9bdcff", "4px 2px", "star"),
-}
-_NEXT = (
+LOOKS = (
+    Look("#2b8cc4", "#9bdcff", "4px 2px", "star"),
     Look("#b3123f", "#ff8fa6", "solid", "triangle-down"),
+    Look("#a1348e", "#ec93d8", "longdash", "x"),
+    Look("#806000", "#dcbc3f", "longdashdot", "cross"),
+    Look("#4b4b52", "#c3c3cb", "dot", "triangle-up"),
     Look("#5b51c9", "#b3aeff", "dash", "pentagon"),
     Look("#7a4a21", "#d9a878", "dot", "hexagon"),
+    Look("#0a5bc4", "#6cabff", "solid", "circle"),
+    Look("#c44601", "#ff9d5c", "dash", "square"),
     Look("#4f7d00", "#a5d053", "dashdot", "triangle-left"),
     Look("#00708f", "#62d2ea", "longdash", "triangle-right"),
+    Look("#007a63", "#43cfae", "dashdot", "diamond"),
     Look("#8a2be2", "#cf9dff", "longdashdot", "star-square"),
 )
-_NAMES = {
-    "afbs": "AFBS",
-    "fedbuff": "FedBuff",
-    "ca2fl": "CA2FL",
-    "fedavg": "FedAvg",
-    "feddyn": "FedDyn",
-    "fedasync": "FedAsync",
-    "fedfa": "FedFa",
-}
-CLUSTERS = (*_NEXT, *_KNOWN.values())
-"""Clusters begin with the colours that no algorithm has, so that neither is taken for the other."""
+_RARE = (1, 5, 6, 9, 10, 12)
+CLUSTERS = (*(LOOKS[i] for i in _RARE), *(look for i, look in enumerate(LOOKS) if i not in _RARE))
+"""Clusters begin with colours that algorithms seldom have, so that neither is taken for the other."""
 
 
 def looks(algorithms: Sequence[str]) -> list[Look]:
-    """A look for each. The first of an algorithm has that algorithm's own; others and unknown ones get the next."""
-    taken = {_KNOWN[name] for name in algorithms if name in _KNOWN}
-    free = [look for look in (*_NEXT, *_KNOWN.values()) if look not in taken] or list(_NEXT)
-    given: list[Look] = []
+    """A look for each. A name has its own, the same in every figure; where that is taken it gets the next free one."""
+    owners: dict[int, int] = {}
+    for i, name in enumerate(algorithms):
+        owners.setdefault(_own(name), i)
+    given = {i: place for place, i in owners.items()}
+    free = [place for place in range(len(LOOKS)) if place not in owners]
     spare = 0
-    for name in algorithms:
-        own = _KNOWN.get(name)
-        if own is not None and own not in given:
-            given.append(own)
-        else:
-            given.append(free[spare % len(free)])
+    for i in range(len(algorithms)):
+        if i not in given:
+            given[i] = free[spare % len(free)] if free else i % len(LOOKS)
             spare += 1
-    return given
+    return [LOOKS[given[i]] for i in range(len(algorithms))]
 
 
-def display(algorithm: str) -> str:
-    """How an algorithm's name is written."""
-    return _NAMES.get(algorithm, algorithm)
+def _own(name: str) -> int:
+    """By the name alone, so that nobody has to be listed here."""
+    return crc32(f"look {name}".encode(errors="replace")) % len(LOOKS)

@@ -31,8 +31,15 @@ def payload(arms: Sequence[Arm], targets: Sequence[float]) -> dict[str, Any]:
         "arms": described,
         "runs": runs,
         "targets": list(targets),
+        "classNames": _class_names(arms),
         "clusterColours": [[look.light, look.dark] for look in CLUSTERS],
     }
+
+
+def _class_names(arms: Sequence[Arm]) -> list[str]:
+    """Those of the data, if all runs agree on them."""
+    named = {tuple(run.meta.get("class_names") or ()) for arm in arms for run in arm.runs}
+    return [clip(name, 24) for name in named.pop()[:MOST_CLASSES]] if len(named) == 1 else []
 
 
 def script_json(value: Any) -> str:
@@ -69,7 +76,7 @@ def _arm(arm: Arm, runs: list[int], cells: int) -> dict[str, Any]:
         "dash": arm.look.dash,
         "marker": arm.look.marker,
         "runs": runs,
-        "seeds": arm.seeds,
+        "seeds": [[runs[arm.runs.index(run)] for run in group] for group in arm.by_seed],
         "kept": kept,
         "dropped": dropped,
         "bar": width,

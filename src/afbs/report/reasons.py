@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 
 from afbs.report.arms import Arm, settings_of
 from afbs.report.standings import last_accuracies, time_to
 from afbs.report.words import count, duration, listing, percent, plural
-
-_ADDING = ("afbs", "fedbuff", "fedavg")
-"""Those whose step is the weighted sum of its updates. Others mix models or add corrections: their weights do not say
-how far the model is moved."""
 
 
 def about_one(arm: Arm) -> list[str]:
@@ -45,15 +41,15 @@ def _speed(arms: Sequence[Arm]) -> str:
     if target is None:
         return ""
     took = [(arm.spread(lambda run: time_to(run, target)), arm) for arm in arms]
-    times = sorted(((time.mean, arm) for time, arm in took if time.number == len(arm.runs)), key=lambda pair: pair[0])
+    times = sorted(((time.mean, arm) for time, arm in took if time.number == arm.seeds), key=lambda pair: pair[0])
     never = [arm.label for time, arm in took if not time.number]
-    partly = [
-        f"{arm.label} in {time.number} of {len(arm.runs)} runs" for time, arm in took if 0 < time.number < len(arm.runs)
-    ]
+    some = [(arm, f"with {time.number} of {arm.seeds} seeds") for time, arm in took if 0 < time.number < arm.seeds]
     goal = percent(target, 0 if abs(target * 100 - round(target * 100)) < 1e-6 else 1)
+    if not times and some:
+        who = "It" if len(arms) == 1 else "Only " + listing([f"{arm.label} ({how})" for arm, how in some])
+        return f"{who} reached the target of {goal}{f' {some[0][1]}' if len(arms) == 1 else ''}."
     if not times:
-        text = f"{'No arm' if len(arms) > 1 else 'It never'} reached the target of {goal}"
-        return f"{text} in all of its runs; {listing(partly)} did." if partly else f"{text}."
+        return f"{'No arm' if len(arms) > 1 else 'It never'} reached the target of {goal}."
     fastest, winner = times[0]
     if len(arms) == 1:
         return f"It reached the target of {goal} after {duration(fastest)}."
@@ -66,34 +62,35 @@ def _speed(arms: Sequence[Arm]) -> str:
         slower, second = times[1]
         text = f"To {goal}, {winner.label} was the fastest with {duration(fastest)}; {second.label} took "
         text += f"{duration(slower)}, {slower / fastest:.1f} times as long" if fastest > 0 else duration(slower)
-    text += f"; {listing(partly)}" if partly else ""
+    text += "".join(f"; {arm.label} got there {how}" for arm, how in some)
     return text + (f"; {listing(never)} never got there." if never else ".")
 
 
 def _movement(first: Arm, rivals: Sequence[Arm]) -> str:
-    """How far the model was moved: the steps and their total weight. Only of algorithms that add weighted updates."""
-    rival = next((arm for arm in rivals if arm.algorithm in _ADDING and arm.mean("scale_sum") > 0), None)
-    if rival is None or first.algorithm not in _ADDING or not first.mean("scale_sum") > 0:
+    """How far the model was moved: the steps and their total weight. Only where the record says that steps add."""
+    if not _adds(first):
         return ""
-    said = []
-    for arm in (first, rival):
-        steps, weight = count(arm.mean("steps")), arm.mean("scale_mean") * _server_lr(arm)
-        said.append(f"{arm.label} took {steps} steps of total weight {weight:.2f}")
-    text = f"{said[0]}, {said[1]}"
-    ratio = first.mean("scale_sum") * _server_lr(first) / (rival.mean("scale_sum") * _server_lr(rival))
-    if rival.algorithm == "fedavg" and first.mean("steps") > 2 * rival.mean("steps"):
-        text += f": {rival.label} waits for the slowest of its clients"
-    elif ratio > 1.15:
+    rival = next((arm for arm in rivals if _adds(arm)), None)
+    if rival is None:
+        return ""
+    steps, weights = zip(
+        *((count(arm.mean("steps")), arm.mean("scale_mean") * arm.runs[0].server_rate) for arm in (first, rival)),
+        strict=True,
+    )
+    text = f"{first.label} took {steps[0]} steps with a total weight of {weights[0]:.2f} each"
+    text += f", {rival.label} {steps[1]} with {weights[1]:.2f}"
+    far = [arm.mean("scale_sum") * arm.runs[0].server_rate for arm in (first, rival)]
+    ratio = far[0] / far[1]
+    if ratio > 1.15:
         text += f": {first.label} moved the model {ratio:.1f} times as far, so step size may be part of its result"
     elif ratio < 0.87:
         text += f": {first.label} moved the model less, so step size does not explain its result"
     return text + "."
 
 
-def _server_lr(arm: Arm) -> float:
-    settings = arm.runs[0].config.get("algorithm")
-    rate = settings.get("server_lr", 1.0) if isinstance(settings, Mapping) else 1.0
-    return float(rate) if isinstance(rate, int | float) and rate > 0 else 1.0
+def _adds(arm: Arm) -> bool:
+    """Whether the weights of a step say how far it moves the model; others mix models, or correct them."""
+    return arm.runs[0].adds is True and arm.mean("scale_sum") > 0
 
 
 def _selection(arm: Arm) -> str:
@@ -124,8 +121,8 @@ def _starved(arms: Sequence[Arm]) -> str:
     never = worst.mean("never")
     if not never > 0:
         return ""
-    delivered = count(worst.mean("delivered"))
-    return f"The price: with {worst.label}, {count(never)} of {delivered} clients that delivered never counted."
+    sent = f"{count(never)} of {count(worst.mean('delivered'))} clients that delivered updates"
+    return f"The price: with {worst.label}, {sent} never had one counted."
 
 
 def caveats(arms: Sequence[Arm], moment: float | None) -> list[str]:
@@ -147,7 +144,12 @@ def caveats(arms: Sequence[Arm], moment: float | None) -> list[str]:
     tables = sorted({row.path.partition(".")[0] for row in settings_of(arms) if row.differs and _matters(row.path)})
     if tables:
         named = listing([f"[{table}]" for table in tables])
-        said.append(f"The runs also differ in their {named} settings, not only in the algorithm.")
+        several = len({arm.algorithm for arm in arms}) > 1
+        said.append(
+            f"The runs also differ in their {named} settings, not only in the algorithm."
+            if several
+            else f"The arms have the same algorithm and differ in their {named} settings."
+        )
     averaged = max((len(last_accuracies(run, moment)) for run in runs), default=1)
     used = f"the mean of the last {averaged} evaluations" if averaged > 1 else "the last evaluation"
     flatters = "Best accuracy is chosen on the test set itself and therefore flatters"

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
 
 from afbs.report.arms import Arm
 from afbs.report.markup import arm_row, table
-from afbs.report.words import count, data_size, duration
+from afbs.report.words import clip, count, data_size, duration, percent
 
 
 @dataclass(frozen=True)
@@ -59,8 +60,8 @@ def sections(arms: Sequence[Arm]) -> list[Section]:
         Section(
             "staleness",
             "Staleness of what was kept and dropped",
-            "Each bar counts the updates that arrived so many versions late: the full part counted, the hatched part "
-            "was dropped.",
+            "Each bar counts the updates that came when the model was so many versions ahead: the full part counted, "
+            "the hatched part was dropped.",
             _chart("staleness", "Histogram of staleness, kept and dropped, one row an arm"),
         ),
         Section(
@@ -68,15 +69,14 @@ def sections(arms: Sequence[Arm]) -> list[Section]:
             "What each buffer kept and dropped",
             "Above the line is what an average step kept, below it what it dropped, by cluster: a colour that is only "
             "below is a cluster that is not heard.",
-            _chart(
-                "buffer", "Updates kept and dropped a step over time, by cluster", _picker("buffer", runs, pick_run)
-            ),
+            _chart("buffer", "Updates kept and dropped a step over time, by cluster", _picker("buffer", runs, pick_run))
+            + _reasons(arms),
         ),
         Section(
             "weights",
-            "Weights and λ",
-            "The total weight of a step is how far the model moves along the mean update (λ for AFBS); the line is the "
-            "mean and the band holds the middle 80 % of the steps.",
+            "Weights",
+            "The total weight of a step is the sum over its updates, 1 for a plain average; the line is the mean and "
+            "the band holds the middle 80 % of the steps.",
             _chart("scale", "Total weight of a step over virtual time")
             + '<p class="reading">How much an update of a given staleness weighs, against an equal share of a full '
             "step: a falling line trusts old updates less.</p>"
@@ -138,6 +138,24 @@ def _picker(name: str, options: Sequence[str], label: str) -> str:
     items = "".join(f'<option value="{i}">{escape(text)}</option>' for i, text in enumerate(options))
     hidden = " hidden" if len(options) < 2 else ""
     return f'<label class="picker"{hidden}><span>{label}</span><select name="{name}">{items}</select></label>'
+
+
+def _reasons(arms: Sequence[Arm]) -> str:
+    """Why updates counted or did not, in the words of the algorithms, where they gave any."""
+    rows = []
+    for i, arm in enumerate(arms):
+        found: Counter[tuple[bool, str]] = Counter()
+        for run in arm.runs:
+            found.update({(reason.used, reason.why): reason.number for reason in run.reasons})
+        total = found.total()
+        for (used, why), number in sorted(found.items(), key=lambda entry: (not entry[0][0], -entry[1]))[:20]:
+            cells = ("kept" if used else "dropped", clip(why, 80), count(number), percent(number / total))
+            rows.append(arm_row(i, arm.label, [escape(cell) for cell in cells]))
+    if not rows:
+        return ""
+    head = ("Arm", "Fate", "Why", "Updates", "Share")
+    reading = "Why updates counted or did not, as the algorithms put it, over all runs of an arm."
+    return f'<p class="reading">{reading}</p>{table(head, rows, "reasons")}'
 
 
 def _cost_table(arms: Sequence[Arm]) -> str:

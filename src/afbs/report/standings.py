@@ -19,7 +19,7 @@ from afbs.report.digest import Digest
 
 
 class Standing(NamedTuple):
-    """An arm's accuracy at the end, by run; `swing` is the standard error of the evaluations that were averaged."""
+    """An arm's accuracy at the end, by seed; `swing` is the standard error of the evaluations that were averaged."""
 
     arm: Arm
     accuracy: Spread
@@ -54,8 +54,7 @@ def _standing(arm: Arm, moment: float | None) -> Standing:
         ends = last_accuracies(run, moment)
         return float(ends.std(ddof=1)) / math.sqrt(len(ends)) if len(ends) > 1 else 0.0
 
-    by_seed = tuple((run.seed, level(run)) for run in arm.runs if math.isfinite(level(run)))
-    return Standing(arm, arm.spread(level), by_seed, arm.spread(swing).mean)
+    return Standing(arm, arm.spread(level), tuple(arm.values(level)), arm.spread(swing).mean)
 
 
 def clear(first: Standing, second: Standing) -> bool:

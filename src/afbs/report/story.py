@@ -13,21 +13,21 @@ from afbs.report.words import duration, listing, percent, points
 
 
 @dataclass(frozen=True)
-class Verdict:
+class Story:
     headline: str
     why: tuple[str, ...]
     caveats: tuple[str, ...]
 
 
-def verdict(arms: Sequence[Arm]) -> Verdict:
+def verdict(arms: Sequence[Arm]) -> Story:
     """What the top of the report says."""
     moment = common_moment(arms)
     table = standings(arms, moment)
     if not table:
-        return Verdict("No run has been evaluated yet.", (), tuple(caveats(arms, moment)))
+        return Story("No run has been evaluated yet.", (), tuple(caveats(arms, moment)))
     if len(arms) == 1:
-        return Verdict(_single(arms[0]), tuple(about_one(arms[0])), tuple(caveats(arms, moment)))
-    return Verdict(
+        return Story(_single(arms[0]), tuple(about_one(arms[0])), tuple(caveats(arms, moment)))
+    return Story(
         _headline(table, moment), tuple(about_several([row.arm for row in table])), tuple(caveats(arms, moment))
     )
 

@@ -125,12 +125,12 @@ def _common_unit(times: Sequence[float]) -> tuple[float, str]:
 
 
 def _time_cell(target: float, unit: tuple[float, str]) -> Callable[[Arm], Cell]:
-    """The mean time if every run of the arm got there; otherwise how many did."""
+    """The mean time if every seed of the arm got there; otherwise how many did."""
 
     def make(arm: Arm) -> Cell:
         spread = arm.spread(_reaching(target))
-        if spread.number < len(arm.runs):
-            text = "not reached" if not spread.number else f"{spread.number} of {len(arm.runs)} reached"
+        if spread.number < arm.seeds:
+            text = "not reached" if not spread.number else f"{spread.number} of {arm.seeds} reached"
             return Cell(text, Spread(math.nan, math.nan, 0))
         size, name = unit
         plus = f" ± {spread.deviation / size:.1f}" if math.isfinite(spread.deviation) else ""

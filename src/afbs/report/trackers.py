@@ -7,13 +7,15 @@ summary at the end. With `follow` it goes on until the run has ended.
 from __future__ import annotations
 
 import importlib
+import math
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Protocol
 
 from afbs.record import reader
-from afbs.record.columns import Event
+from afbs.record.parsing import EndLine, EvalLine, ResumeLine, StepLine, Told
 from afbs.report.arms import flatten
 from afbs.types import UserError
 
@@ -40,54 +42,67 @@ def export(
 ) -> int:
     """Send a run to `tensorboard`, `mlflow` or `wandb`; how many lines of numbers were sent."""
     path = Path(folder)
-    meta = reader.read_meta(path)
     if to not in TRACKERS:
         raise UserError(f"`--to` must be one of {', '.join(TRACKERS)}, got {to!r}.")
-    name = f"{meta.get('name') or path.name}"
-    tracker = TRACKERS[to](path, name, destination)
-    tracker.settings(flatten(reader.read_config(path)))
+    # Everything that may be wrong with the run is found before a tracker hears of it.
+    name = reader.read_meta(path).get("name") or path.name
+    settings = flatten(reader.read_config(path))
+    reader.read_result(path)
+    reader.tail(path, most=1)
+    with _in_words(to, destination or str(path)):
+        tracker = TRACKERS[to](path, name, destination)
+        tracker.settings(settings)
+        sent = _send(path, tracker, follow, sleep)
+        result = reader.read_result(path) or {}
+        tracker.close({key: float(value) for key, value in result.items() if isinstance(value, int | float)})
+    return sent
+
+
+def _send(path: Path, tracker: Tracker, follow: bool, sleep: Callable[[float], None]) -> int:
     place, sent, ended = reader.Place(), 0, False
     while True:
         found = reader.tail(path, place)
         moved, place = found.place != place, found.place
-        for event in found.events:
-            ended = event["event"] == "end" or (ended and event["event"] != "resume")
-            numbers = scalars(event)
-            if numbers:
-                tracker.scalars(numbers, int(event["version"]))
+        for said in found.lines:
+            ended = isinstance(said, EndLine) or (ended and not isinstance(said, ResumeLine))
+            if isinstance(said, EvalLine | StepLine):
+                tracker.scalars(scalars(said), said.version)
                 sent += 1
         if not moved:
             if not follow or ended or reader.read_result(path) is not None:
-                break
+                return sent
             sleep(POLL_SECONDS)
-    result = reader.read_result(path) or {}
-    tracker.close({key: float(value) for key, value in result.items() if _number(value)})
-    return sent
 
 
-def scalars(event: Event) -> dict[str, float]:
-    """The numbers of an evaluation or a step; nothing for other events."""
-    if not isinstance(event.get("version"), int):
-        return {}
-    if event["event"] == "eval":
-        found: dict[str, Any] = {f"eval/{name}": event.get(name) for name in ("accuracy", "loss", "time", "wall")}
-        classes = event.get("per_class")
-        for i, share in enumerate(classes if isinstance(classes, list) else []):
-            found[f"class/{i}"] = share
-        return {name: float(value) for name, value in found.items() if _number(value)}
-    if event["event"] == "step":
-        used, dropped = event.get("used") or {}, event.get("dropped") or {}
-        kept, gone = used.get("staleness") or [], dropped.get("staleness") or []
+@contextmanager
+def _in_words(to: str, destination: str) -> Iterator[None]:
+    """A disk that cannot be written, or an address where nobody answers, is no reason for a traceback."""
+    try:
+        yield
+    except OSError as error:
+        raise UserError(f"`{error.filename or destination}` cannot be written: {error.strerror or error}.") from None
+    except Exception as error:
+        if type(error).__module__.partition(".")[0] != to:
+            raise
+        raise UserError(f"{to} refused the run: {error}") from error
+
+
+def scalars(said: Told) -> dict[str, float]:
+    """The numbers of an evaluation or a step; nothing for other lines."""
+    found: dict[str, float] = {}
+    if isinstance(said, EvalLine):
+        found = {f"eval/{name}": getattr(said, name) for name in ("accuracy", "loss", "time", "wall")}
+        found |= {f"class/{i}": share for i, share in enumerate(said.per_class)}
+    elif isinstance(said, StepLine):
+        kept = said.used.staleness
         found = {
             "step/used": len(kept),
-            "step/dropped": len(gone),
-            "step/weight": sum(used.get("weight") or []),
-            "step/time": event.get("time"),
+            "step/dropped": len(said.dropped.staleness),
+            "step/weight": sum(said.used.weight),
+            "step/time": said.time,
+            "step/staleness": sum(kept) / len(kept) if kept else math.nan,
         }
-        if kept:
-            found["step/staleness"] = sum(kept) / len(kept)
-        return {name: float(value) for name, value in found.items() if _number(value)}
-    return {}
+    return {name: float(value) for name, value in found.items() if math.isfinite(value)}
 
 
 class _TensorBoard:
@@ -166,7 +181,3 @@ def _package(module: str, extra: str) -> Any:
         raise UserError(
             f"The package for {extra} is not installed. Install it with: pip install 'afbs[{extra}]'"
         ) from None
-
-
-def _number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)

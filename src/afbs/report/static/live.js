@@ -105,6 +105,7 @@
   const showFacts = ({ evals, now }) => {
     $("state").dataset.state = now.state;
     $("state").textContent = now.state === "ended" && now.reason ? `ended: ${now.reason}` : words[now.state];
+    $("state").title = now.remark;
     $("progress").value = now.progress ?? 0;
     const last = evals.length ? evals[evals.length - 1] : null;
     const best = evals.reduce((top, row) => (row[2] !== null && row[2] > top ? row[2] : top), -1);
@@ -113,7 +114,7 @@
       ["steps", count(now.version)], ["arrived", count(now.counts.arrived)], ["used", count(now.counts.used)], ["dropped", count(now.counts.dropped)],
       ["time left", now.state === "ended" ? "none" : now.left === null ? "–" : `about ${duration(now.left)}`],
     ];
-    if (now.counts.lost) facts.push(["lost", count(now.counts.lost)]);
+    for (const [name, words] of [["rejected", "not finite"], ["missing", "never came"], ["lost", "lost"], ["left", "clients gone"]]) if (now.counts[name]) facts.push([words, count(now.counts[name])]);
     if (now.behind > 65536) facts.push(["still to read", `${count(now.behind / 1e6)} MB`]);
     if (now.unreadable) facts.push(["unreadable lines", count(now.unreadable)]);
     $("facts").replaceChildren(...facts.map(([name, value]) => element("div", {}, element("dt", { text: name }), element("dd", { text: value }))));
@@ -156,6 +157,8 @@
     $("slots").replaceChildren(...full, ...free);
   };
 
+  const fate = (flush, j) => `${j < flush.kept ? "kept" : "dropped"}${flush.why[j] ? `: ${flush.why[j]}` : ""}`;
+
   const showFlush = ({ flushes, now }) => {
     const slider = $("slider");
     slider.max = Math.max(0, flushes.length - 1);
@@ -169,15 +172,17 @@
     holder.dataset.empty = flush ? "" : "1";
     if (!flush) { $("flush-name").textContent = "no step yet"; $("fates").tBodies[0].replaceChildren(); draw(holder, [], layout({ height: 200 })); return; }
     $("flush-name").textContent = `step ${flush.version}`;
+    const gone = flush.staleness.length - flush.kept;
     $("flush-reading").textContent = flush.best.length
-      ? "A star is the best of its cluster, by examples / (staleness + 1)²; what lies in its shaded corner, staler and smaller at once, is dropped unless it is lucky."
-      : "Every update of the step, by its age and its client's data: this algorithm looks at neither, and all of them count.";
-    $("signs").hidden = !flush.best.length;
-    const ages = flush.staleness, sizes = flush.examples, top = Math.max(...ages) + 1.2, floor = Math.max(0.5, Math.min(...sizes) * 0.6), ceiling = Math.max(...sizes) * 1.7;
+      ? "Every update of the step, by its staleness and its client's data. A star is the best of its cluster; in its shaded corner lies what is staler and smaller at once. The table says what became of each, and why."
+      : `Every update of the step, by its staleness and its client's data; ${gone ? "the table says what became of each" : "all of them count"}.`;
+    $("signs").hidden = !flush.best.length && !gone;
+    $("sign-best").hidden = !flush.best.length;
+    const ages = flush.staleness, sizes = flush.examples, top = Math.max(0, ...ages) + 1.2, floor = Math.max(0.5, Math.min(1e9, ...sizes) * 0.6), ceiling = Math.max(1, ...sizes) * 1.7;
     const names = [...new Set(flush.cluster)].sort((a, b) => a - b);
     const shapes = flush.best.map((b) => ({ type: "rect", layer: "below", x0: ages[b], x1: top, y0: floor, y1: sizes[b], line: { width: 1, dash: "dot", color: clusterColour(flush.cluster[b]) }, fillcolor: fade(clusterColour(flush.cluster[b]), 0.1) }));
     const traces = [];
-    const say = (j) => `client ${flush.client[j]}, cluster ${flush.cluster[j]}<br>staleness ${ages[j]}, ${sizes[j]} examples<br>${j < flush.kept ? "kept" : "dropped"}: ${plain(flush.why[j])}`;
+    const say = (j) => `client ${flush.client[j]}, cluster ${flush.cluster[j]}<br>staleness ${ages[j]}, ${sizes[j]} examples<br>${plain(fate(flush, j))}`;
     const dots = (rows, name, marker, more = {}) => { if (rows.length) traces.push({ type: "scatter", mode: "markers", x: rows.map((j) => ages[j]), y: rows.map((j) => sizes[j]), text: rows.map(say), hovertemplate: "%{text}<extra></extra>", name, marker, ...more }); };
     const all = ages.map((_, j) => j);
     for (const name of names) {
@@ -187,7 +192,7 @@
     }
     const ticks = [1, 3, 10, 30, 100, 300, 1000, 3000, 1e4, 1e5];
     draw(holder, traces, layout({ shapes, margin: { l: 52, r: 12, t: 10, b: 44 }, xaxis: axis("staleness (versions)", { range: [-0.6, top], dtick: top < 16 ? 1 : undefined }), yaxis: axis("examples", { type: "log", range: [Math.log10(floor), Math.log10(ceiling)], tickvals: ticks, ticktext: ticks.map((v) => (v >= 1e4 ? `${v / 1e3}k` : String(v))) }), height: narrow() ? 340 : 400, uirevision: `${focus} ${flush.version}` }));
-    const rows = all.slice(0, 60).map((j) => element("tr", { class: j < flush.kept ? null : "gone" }, element("th", { scope: "row" }, element("span", { class: "dot", title: `cluster ${flush.cluster[j]}`, style: `--slot:${clusterColour(flush.cluster[j])}` }), String(flush.client[j])), element("td", { text: ages[j] }), element("td", { text: count(sizes[j]) }), element("td", { text: `${j < flush.kept ? "kept" : "dropped"}: ${flush.why[j]}` })));
+    const rows = all.slice(0, 60).map((j) => element("tr", { class: j < flush.kept ? null : "gone" }, element("th", { scope: "row" }, element("span", { class: "dot", title: `cluster ${flush.cluster[j]}`, style: `--slot:${clusterColour(flush.cluster[j])}` }), String(flush.client[j])), element("td", { text: ages[j] }), element("td", { text: count(sizes[j]) }), element("td", { text: fate(flush, j) })));
     $("fates").tBodies[0].replaceChildren(...rows);
   };
 

@@ -25,6 +25,21 @@
     return [xs, ys];
   };
 
+  // The line of a seed: that of its one run, or the mean of its runs as far as all of them reach.
+  const seedLine = (runs, x, y) => {
+    const lines = runs.map((i) => known(data.runs[i], x, y)).filter(([xs]) => xs.length);
+    if (lines.length < 2) return lines[0] || [[], []];
+    const start = Math.max(...lines.map(([xs]) => xs[0])), end = Math.max(start, Math.min(...lines.map(([xs]) => xs[xs.length - 1])));
+    const grid = Array.from({ length: 161 }, (_, i) => start + ((end - start) * i) / 160);
+    const means = grid.map((value) => mean(lines.map(([xs, ys]) => at(xs, ys, value)).filter((v) => v !== null)));
+    return [grid.filter((_, i) => means[i] !== null), means.filter((v) => v !== null)];
+  };
+  const mean = (values) => (values.length ? values.reduce((a, b) => a + b, 0) / values.length : null);
+
+  // Classes by name where the data has names, else by number.
+  const className = (i) => data.classNames[i] ?? `class ${i}`;
+  const classTicks = (number) => (number > 25 ? {} : data.classNames.length ? { tickvals: Array.from({ length: number }, (_, i) => i), ticktext: Array.from({ length: number }, (_, i) => plain(className(i))) } : { dtick: 1 });
+
   const charts = {
     curves() {
       const metric = picked.metric, x = picked.axis, traces = [];
@@ -34,7 +49,7 @@
       const scale = timed ? timeAxis(Math.max(...ends, 1e-9), titles[x]) : { size: 1, axis: axis(titles[x], { rangemode: "tozero" }) };
       const factor = metric === "accuracy" ? 100 : 1, unit = metric === "accuracy" ? " %" : "";
       for (const arm of visible()) {
-        const lines = arm.runs.map((i) => known(data.runs[i], x, metric)).filter(([xs]) => xs.length);
+        const lines = arm.seeds.map((runs) => seedLine(runs, x, metric)).filter(([xs]) => xs.length);
         if (!lines.length) continue;
         const name = plain(arm.label);
         const hover = `${name}: %{y:.2f}${unit}<extra></extra>`;
@@ -47,12 +62,14 @@
         const grid = Array.from({ length: 161 }, (_, i) => start + ((end - start) * i) / 160);
         const rows = grid.map((value) => lines.map(([xs, ys]) => at(xs, ys, value)).filter((v) => v !== null)).map((values, i) => ({ x: grid[i] / scale.size, values }))
           .filter((row) => row.values.length > lines.length / 2);
-        const mean = rows.map(({ values }) => values.reduce((a, b) => a + b, 0) / values.length);
-        const spread = rows.map(({ values }, i) => (values.length > 1 ? Math.sqrt(values.reduce((a, v) => a + (v - mean[i]) ** 2, 0) / (values.length - 1)) : 0));
+        const means = rows.map(({ values }) => mean(values));
+        const spread = rows.map(({ values }, i) => (values.length > 1 ? Math.sqrt(values.reduce((a, v) => a + (v - means[i]) ** 2, 0) / (values.length - 1)) : 0));
         const xs = rows.map((row) => row.x);
-        traces.push({ x: [...xs, ...xs.slice().reverse()], y: [...mean.map((m, i) => (m + spread[i]) * factor), ...mean.map((m, i) => (m - spread[i]) * factor).reverse()],
+        const within = metric === "accuracy" ? (v) => Math.min(1, Math.max(0, v)) : (v) => v;
+        const edge = (sign) => means.map((m, i) => within(m + sign * spread[i]) * factor);
+        traces.push({ x: [...xs, ...xs.slice().reverse()], y: [...edge(1), ...edge(-1).reverse()],
           fill: "toself", fillcolor: fade(colour(arm), 0.16), line: { width: 0 }, mode: "lines", hoverinfo: "skip", name: `${name} ±` });
-        traces.push({ x: xs, y: mean.map((m) => m * factor), name, mode: "lines", line: line(arm), hovertemplate: hover, text: [], meta: { spread } });
+        traces.push({ x: xs, y: means.map((m) => m * factor), name, mode: "lines", line: line(arm), hovertemplate: hover, text: [], meta: { spread } });
       }
       const shapes = metric === "accuracy" ? targets.map((goal) => ({ type: "line", xref: "paper", x0: 0, x1: 1, y0: goal * 100, y1: goal * 100, line: { dash: "dot", width: 1.2, color: css("--soft") } })) : [];
       const missing = visible().filter((arm) => !arm.runs.some((i) => known(data.runs[i], x, metric)[0].length)).map((arm) => arm.label);
@@ -66,8 +83,8 @@
         const top = Math.max(0, ...arm.runs.map((i) => Math.max(0, ...data.runs[i].curve.accuracy.filter((v) => v !== null))));
         const x = [], y = [];
         for (let level = 0.01; level <= top; level += 0.01) {
-          const times = arm.runs.map((i) => firstReach(data.runs[i], level));
-          if (times.every((time) => time !== null)) { x.push(times.reduce((a, b) => a + b, 0) / times.length / scale.size); y.push(level * 100); }
+          const times = arm.seeds.map((runs) => seedReach(runs, level));
+          if (times.every((time) => time !== null)) { x.push(mean(times) / scale.size); y.push(level * 100); }
         }
         return { x, y, name: plain(arm.label), mode: "lines", line: line(arm, { shape: "vh" }), hovertemplate: `${plain(arm.label)}: %{y:.0f} % after %{x:.2f}<extra></extra>` };
       });
@@ -151,15 +168,15 @@
     },
 
     classes() {
-      const arms = visible().filter((arm) => arm.perClass.length);
+      const arms = visible().filter((arm) => arm.perClass.some((v) => v !== null));
       if (!arms.length) return [[], empty("The accuracy of each class was not recorded.")];
       const many = Math.max(...arms.map((arm) => arm.perClass.length)) > 25;
       const dodge = (arm) => (many ? 0 : (arms.indexOf(arm) - (arms.length - 1) / 2) * Math.min(0.14, 0.6 / arms.length));
-      const traces = arms.map((arm) => ({ x: arm.perClass.map((_, i) => i + dodge(arm)), y: arm.perClass.map((v) => (v === null ? null : v * 100)), customdata: arm.perClass.map((_, i) => i), name: plain(arm.label), mode: "markers", marker: { symbol: arm.marker, size: 10, color: colour(arm), line: { width: 1, color: css("--paper") } }, hovertemplate: `${plain(arm.label)}, class %{customdata}: %{y:.1f} %<extra></extra>` }));
-      const worst = arms.map((arm) => { const low = Math.min(...arm.perClass.filter((v) => v !== null)); return `${arm.label} ${percent(low)} (class ${arm.perClass.indexOf(low)})`; });
+      const traces = arms.map((arm) => ({ x: arm.perClass.map((_, i) => i + dodge(arm)), y: arm.perClass.map((v) => (v === null ? null : v * 100)), customdata: arm.perClass.map((_, i) => plain(className(i))), name: plain(arm.label), mode: "markers", marker: { symbol: arm.marker, size: 10, color: colour(arm), line: { width: 1, color: css("--paper") } }, hovertemplate: `${plain(arm.label)}, %{customdata}: %{y:.1f} %<extra></extra>` }));
+      const worst = arms.map((arm) => { const low = Math.min(...arm.perClass.filter((v) => v !== null)); return `${arm.label} ${percent(low)} (${className(arm.perClass.indexOf(low))})`; });
       const cut = arms.some((arm) => arm.classes > arm.perClass.length) ? ` The figure shows the first ${arms[0].perClass.length} of ${Math.max(...arms.map((arm) => arm.classes))} classes.` : "";
       note("classes", `Weakest class: ${worst.join(", ")}.${cut}`);
-      return [traces, layout({ xaxis: axis("class", many ? {} : { dtick: 1, showgrid: false }), yaxis: axis("accuracy (%)", { rangemode: "tozero" }), height: narrow() ? 300 : 340 })];
+      return [traces, layout({ xaxis: axis("class", many ? {} : { ...classTicks(arms[0].perClass.length), showgrid: false }), yaxis: axis("accuracy (%)", { rangemode: "tozero" }), height: narrow() ? 300 : 340 })];
     },
 
     confusion() {
@@ -168,7 +185,7 @@
       const shares = table.map((row) => { const sum = row.reduce((a, b) => a + b, 0) || 1; return row.map((v) => (100 * v) / sum); });
       const side = Math.min(narrow() ? 350 : 460, 460);
       return [[{ type: "heatmap", z: shares, zmin: 0, zmax: 100, colorscale: scaleOf(), colorbar: { thickness: 10, ticksuffix: " %", outlinewidth: 0, tickfont: { color: css("--soft") } }, xgap: table.length < 30 ? 1 : 0, ygap: table.length < 30 ? 1 : 0, hovertemplate: "true %{y}, said %{x}: %{z:.1f} %<extra></extra>" }],
-        layout({ height: side, width: undefined, xaxis: axis("predicted class", { showgrid: false, constrain: "domain", ...(table.length <= 25 ? { dtick: 1 } : {}) }), yaxis: axis("true class", { autorange: "reversed", showgrid: false, scaleanchor: "x", constrain: "domain", ...(table.length <= 25 ? { dtick: 1 } : {}) }) })];
+        layout({ height: side, width: undefined, xaxis: axis("predicted class", { showgrid: false, constrain: "domain", ...classTicks(table.length) }), yaxis: axis("true class", { autorange: "reversed", showgrid: false, scaleanchor: "x", constrain: "domain", ...classTicks(table.length) }) })];
     },
 
     clusters() {
@@ -176,7 +193,7 @@
       if (!found.shares) return [[], empty("True labels were not recorded: set record.labels = true in a simulation to see them.")];
       note("clusters", `A client's labels differ from its cluster's mean by ${percent(found.inside, 0)} of its examples, and from the mean of all clients by ${percent(found.overall, 0)}: ${found.inside < 0.7 * found.overall ? "the clusters group clients that are alike." : "the clusters say little about labels."}${found.total > found.names.length ? ` The figure shows ${found.names.length} of ${found.total} clusters.` : ""}`);
       return [[{ type: "heatmap", z: found.shares.map((row) => row.map((v) => v * 100)), y: found.names.map((name, i) => `cluster ${name} (${found.sizes[i]})`), zmin: 0, colorscale: scaleOf(), xgap: 1, ygap: 2, colorbar: { thickness: 10, ticksuffix: " %", outlinewidth: 0, tickfont: { color: css("--soft") } }, hovertemplate: "%{y}, class %{x}: %{z:.1f} %<extra></extra>" }],
-        layout({ height: 130 + 44 * Math.min(found.names.length, 14), xaxis: axis("class", found.shares[0].length <= 25 ? { dtick: 1, showgrid: false } : { showgrid: false }), yaxis: axis("", { autorange: "reversed", showgrid: false }) })];
+        layout({ height: 130 + 44 * Math.min(found.names.length, 14), xaxis: axis("class", { ...classTicks(found.shares[0].length), showgrid: false }), yaxis: axis("", { autorange: "reversed", showgrid: false }) })];
     },
 
     cost() {
@@ -196,6 +213,8 @@
     const i = run.curve.accuracy.findIndex((value) => value !== null && value >= level);
     return i < 0 ? null : run.curve.time[i];
   };
+
+  const seedReach = (runs, level) => mean(runs.map((i) => firstReach(data.runs[i], level)).filter((time) => time !== null));
 
   const binned = ({ kept, dropped, bar }, widest) => {
     const size = Math.max(1, Math.ceil(widest / bar / 120)), x = [], k = [], d = [];
@@ -262,11 +281,11 @@
     const table = document.getElementById("targets-table");
     const head = element("thead", {}, element("tr", {}, element("th", { scope: "col", text: "Arm" }), ...targets.map((goal) => element("th", { scope: "col", text: `${Number((goal * 100).toPrecision(4))} %` }))));
     const rows = visible().map((arm) => ({ arm, cells: targets.map((goal) => {
-      const times = arm.runs.map((i) => firstReach(data.runs[i], goal)), reached = times.filter((time) => time !== null);
+      const times = arm.seeds.map((runs) => seedReach(runs, goal)), reached = times.filter((time) => time !== null);
       if (reached.length < times.length) return { text: reached.length ? `${reached.length} of ${times.length} reached` : "not reached", value: null };
-      const mean = reached.reduce((a, b) => a + b, 0) / reached.length;
-      const spread = reached.length > 1 ? Math.sqrt(reached.reduce((a, v) => a + (v - mean) ** 2, 0) / (reached.length - 1)) : null;
-      return { text: "", value: mean, spread };
+      const middle = mean(reached);
+      const spread = reached.length > 1 ? Math.sqrt(reached.reduce((a, v) => a + (v - middle) ** 2, 0) / (reached.length - 1)) : null;
+      return { text: "", value: middle, spread };
     }) }));
     // One unit a column, that of the shortest time, so that it can be compared at a glance.
     targets.forEach((_, j) => {

@@ -1,10 +1,12 @@
-"""Shows how a run goes on: a bar on a terminal, a line now and then in a log."""
+"""Shows how a run goes on: a bar on a terminal, a line that changes in a notebook, a line now and then in a log."""
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from time import monotonic
+from typing import TypeAlias
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn
@@ -12,25 +14,69 @@ from rich.table import Column
 
 from afbs.record.recorder import Progress as State
 
+Observer: TypeAlias = Callable[[State], None]
 _REDRAW_SECONDS = 0.2
 _LOG_SECONDS = 30.0
+_BAR = 24
 
 
 @contextmanager
-def shown(console: Console, name: str, horizon: float) -> Iterator[Callable[[State], None]]:
-    """Gives what a run calls with its progress."""
-    if console.is_terminal:
+def watched(name: str, horizon: float, show: bool, also: Observer | None = None) -> Iterator[Observer | None]:
+    """What a run called from Python should call with its progress: the display if `show`, and `also`, or neither."""
+    if not show:
+        yield also
+        return
+    with shown(name, horizon) as observe:
+        if also is None:
+            yield observe
+            return
+        told = also
+
+        def both(state: State) -> None:
+            observe(state)
+            told(state)
+
+        yield both
+
+
+@contextmanager
+def shown(name: str, horizon: float, console: Console | None = None) -> Iterator[Observer]:
+    """Gives what a run calls with its progress. Without a `console` it goes to stderr, where no pipe picks it up."""
+    console = console or Console(stderr=True, emoji=False)
+    if console.is_jupyter:
+        yield _cell(name, horizon)
+    elif console.is_terminal:
         with _bar(console, name, horizon) as observe:
             yield observe
     else:
         yield _log(console, name, horizon)
 
 
+def _cell(name: str, horizon: float) -> Observer:
+    """One line below the cell, which changes. IPython alone can do that; rich would need widgets as well."""
+    display = importlib.import_module("IPython.display").display
+    handle = display({"text/plain": f"{name}: starting"}, raw=True, display_id=True)
+    speed = _Speed()
+    drawn = 0.0
+
+    def observe(state: State) -> None:
+        nonlocal drawn
+        speed.begin(state)
+        if monotonic() - drawn < _REDRAW_SECONDS and state.time < horizon:
+            return
+        drawn = monotonic()
+        full = round(_BAR * min(1.0, state.time / horizon))
+        bar = "█" * full + "░" * (_BAR - full)
+        handle.update({"text/plain": f"{name} {bar} {_text(state, horizon, speed)}"}, raw=True)
+
+    return observe
+
+
 @contextmanager
-def _bar(console: Console, name: str, horizon: float) -> Iterator[Callable[[State], None]]:
+def _bar(console: Console, name: str, horizon: float) -> Iterator[Observer]:
     text = Column(no_wrap=True)
     columns = (
-        TextColumn("[bold]{task.description}", table_column=text),
+        TextColumn("{task.description}", style="bold", table_column=text, markup=False),
         BarColumn(bar_width=None),
         TextColumn("{task.fields[text]}", table_column=text, markup=False),
     )
@@ -50,7 +96,7 @@ def _bar(console: Console, name: str, horizon: float) -> Iterator[Callable[[Stat
         yield observe
 
 
-def _log(console: Console, name: str, horizon: float) -> Callable[[State], None]:
+def _log(console: Console, name: str, horizon: float) -> Observer:
     speed = _Speed()
     written = monotonic()
 

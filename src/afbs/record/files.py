@@ -1,0 +1,50 @@
+"""Opens the files of a run folder. Only regular files are read: a pipe would make a reader wait for ever."""
+
+from __future__ import annotations
+
+import os
+import stat
+from pathlib import Path
+from typing import BinaryIO
+
+from afbs.types import UserError
+
+_KINDS = (
+    (stat.S_ISDIR, "a folder"),
+    (stat.S_ISFIFO, "a pipe"),
+    (stat.S_ISSOCK, "a socket"),
+    (stat.S_ISCHR, "a device"),
+    (stat.S_ISBLK, "a device"),
+)
+
+
+def opened(path: Path) -> BinaryIO:
+    """The file, for reading. Where there is none that is a FileNotFoundError; all else is a sentence."""
+    try:
+        number = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    except FileNotFoundError:
+        raise
+    except NotADirectoryError as error:
+        raise FileNotFoundError(str(error)) from None
+    except (OSError, ValueError) as error:
+        raise unreadable(path, error) from None
+    mode = os.fstat(number).st_mode
+    if stat.S_ISREG(mode):
+        return os.fdopen(number, "rb")
+    os.close(number)
+    kind = next((name for matches, name in _KINDS if matches(mode)), "something else")
+    raise UserError(f"`{path}` cannot be read: it is {kind}, not a file.")
+
+
+def content(path: Path) -> bytes:
+    """All of a small file."""
+    with opened(path) as file:
+        try:
+            return file.read()
+        except OSError as error:
+            raise unreadable(path, error) from None
+
+
+def unreadable(path: Path, error: OSError | ValueError) -> UserError:
+    reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+    return UserError(f"`{path}` cannot be read: {reason}.")
