@@ -15,7 +15,7 @@ from afbs.interfaces import Plain
 from afbs.partitions.clustered import Clustered
 from afbs.registry import find
 from afbs.seeds import Key
-from afbs.types import Job, ModelChoice, Training, UserError
+from afbs.types import ModelChoice, Order, Training, UserError
 
 SETTINGS = [("mnist5k", "lenet5", 100), ("mnist", "lenet5", 600), ("cifar10", "lenet5", 600), ("sst2", "fasttext", 60)]
 
@@ -51,13 +51,17 @@ def _measure(data: str, model: str, clients: int, jobs: int) -> dict[str, float]
     start = trainer.initial()
     out = np.empty_like(start)
     chosen = [int(client) for client in np.random.default_rng(0).choice(clients, jobs)]
-    trainer.train(0, Job(chosen[0], 0, 0.01), start, out)  # the first job also warms torch up
+    trainer.train(0, _order(chosen[0]), start, out)  # the first job also warms torch up
     reading = whole = 0.0
     for client in chosen:
         began = perf_counter()
         samples.client(client)
         read = perf_counter()
-        trainer.train(0, Job(client, 0, 0.01), start, out)
+        trainer.train(0, _order(client), start, out)
         reading += read - began
         whole += perf_counter() - read
     return {"reading": reading, "jobs": whole}
+
+
+def _order(client: int) -> Order:
+    return Order(client, version=0, occurrence=0, sequence=0, time=0.0, rate=0.01)

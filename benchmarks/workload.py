@@ -25,7 +25,7 @@ def arrays(train: int = 50_000, test: int = 10_000) -> Arrays:
     return Arrays(images[:train], labels[:train], images[train:], labels[train:])
 
 
-def config(algorithm: str, data: Any, days: float = DAYS, **run: Any) -> Config:
+def config(algorithm: str, data: Any, days: float = DAYS, workers: int = 0) -> Config:
     """One algorithm on this work. Evaluations are as dense as on the default grid of a full run of 20 days."""
     settings = {"clustering": False} if algorithm == "afbs" else {}
     tables = {
@@ -33,6 +33,7 @@ def config(algorithm: str, data: Any, days: float = DAYS, **run: Any) -> Config:
         "algorithm": {"name": algorithm, **settings},
         "partition": {"name": "clustered", "clients": 600, "clusters": 1},
         "evaluation": {"points": max(1, round(DEFAULT_POINTS * days / FULL_DAYS)), "spacing": "linear"},
-        "run": {"virtual_days": days, "in_flight": 120, **run},
+        "run": {"virtual_days": days, "in_flight": 120},
+        "executor": {"name": "processes", "workers": workers},
     }
     return load({**tables, "data": data})

@@ -67,11 +67,11 @@ def test_modules_with_names_of_the_standard_library_train_in_workers(tmp_path: P
     elsewhere.mkdir()
     (home / "test.py").write_text(TEST)
     (home / "code.py").write_text(CODE)
-    tables = settings(run__executor="processes")
+    tables = settings(executor__name="processes")
     tables["model"] = {"name": "test:Net"}
     tables["algorithm"] = {"name": "code:Mine"}
     (home / "own.toml").write_text(tomli_w.dumps(tables))
-    done = afbs(elsewhere, "run", str(home / "own.toml"), "--set", "run.workers=2", "--folder", "out")
+    done = afbs(elsewhere, "run", str(home / "own.toml"), "--set", "executor.workers=2", "--folder", "out")
     assert done.returncode == 0, done.stderr
     assert 'name = "test:Net"' in (elsewhere / "out" / "config.toml").read_text()
 

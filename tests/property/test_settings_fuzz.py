@@ -130,7 +130,7 @@ def use(kind: str, config: Config) -> None:
         assert 0 <= config.training.rate(3, 1e6) < math.inf
     else:
         assert config.run.horizon > 0
-        assert config.run.worker_count >= 1
+        assert config.executor.number >= 1
 
 
 def plan(config: Config) -> None:

@@ -13,9 +13,13 @@ from torch import nn
 import afbs
 from afbs.clients.batches import batches
 from afbs.clients.trainer import Trainer
-from afbs.types import Job, ModelChoice, Training
+from afbs.types import ModelChoice, Order, Training
 from small import gradient, workload
 from tiny import TINY
+
+
+def order(client: int, occurrence: int, rate: float, steps: int = 0) -> Order:
+    return Order(client, 0, occurrence, 0, 0.0, rate, steps=steps)
 
 
 @pytest.mark.parametrize(
@@ -41,15 +45,26 @@ def test_an_epoch_is_cut_as_the_setting_says(samples: int, rule: Any, sizes: lis
 @pytest.mark.parametrize(("rule", "steps", "samples"), [("keep", 3, 10), ("drop", 2, 8), ("merge", 2, 10)])
 def test_steps_and_samples_are_counted_as_they_are_trained(rule: Any, steps: int, samples: int) -> None:
     trainer = Trainer(workload(batch_size=4, epochs=5, last_batch=rule))
-    done = trainer.train(0, Job(0, 0, 0.1), trainer.initial(), np.empty(9, np.float32))
+    done = trainer.train(0, order(0, 0, 0.1), trainer.initial(), np.empty(9, np.float32))
     assert (done.steps, done.samples) == (5 * steps, 5 * samples)
+
+
+@pytest.mark.parametrize(
+    ("rule", "steps", "samples"),
+    [("keep", 4, 14), ("drop", 4, 16), ("merge", 4, 20), ("merge", 3, 14), ("drop", 1, 4), ("keep", 3, 10)],
+)
+def test_an_order_of_so_many_steps_ends_in_the_middle_of_an_epoch(rule: Any, steps: int, samples: int) -> None:
+    """Ten samples are batches of 4, 4, 2, of 4, 4, or of 4, 6."""
+    trainer = Trainer(workload(batch_size=4, epochs=5, last_batch=rule))
+    done = trainer.train(0, order(0, 0, 0.1, steps), trainer.initial(), np.empty(9, np.float32))
+    assert (done.steps, done.samples) == (steps, samples)
 
 
 def test_merging_two_batches_is_one_step_on_all_of_them() -> None:
     work = workload(batch_size=9, last_batch="merge")
     trainer = Trainer(work)
     base, out = trainer.initial(), np.empty(9, np.float32)
-    trainer.train(0, Job(2, 0, 0.3), base, out)
+    trainer.train(0, order(2, 0, 0.3), base, out)
     x, y = work.dataset.train_x[20:30], work.dataset.train_y[20:30]
     np.testing.assert_allclose(out, 0.3 * gradient(base, x, y), rtol=1e-4, atol=1e-7)
 
@@ -76,7 +91,7 @@ def test_batchnorm_on_one_sample_is_a_sentence(settings: dict[str, Any], samples
     trainer = Trainer(work)
     base = trainer.initial()
     with pytest.raises(afbs.UserError) as refused:
-        trainer.train(0, Job(0, 0, 0.1), base, np.empty_like(base))
+        trainer.train(0, order(0, 0, 0.1), base, np.empty_like(base))
     assert said in str(refused.value)
 
 
@@ -85,11 +100,11 @@ def test_batchnorm_trains_once_no_batch_has_one_sample(rule: Any) -> None:
     work = replace(workload(batch_size=3, last_batch=rule), model=ModelChoice(normed))
     trainer = Trainer(work)
     base = trainer.initial()
-    assert trainer.train(0, Job(0, 0, 0.1), base, np.empty_like(base)).finite
+    assert trainer.train(0, order(0, 0, 0.1), base, np.empty_like(base)).outcome == "done"
 
 
 @pytest.mark.parametrize("executor", ["inline", "processes"])
 def test_a_run_with_batchnorm_and_a_last_batch_of_one_ends_with_that_sentence(executor: str, tmp_path: Path) -> None:
-    settings = {"training.batch_size": 2, "run.executor": executor, "run.workers": 1}
+    settings: dict[str, Any] = {"training.batch_size": 2, "executor": {"name": executor}}
     with pytest.raises(afbs.UserError, match="its BatchNorm cannot train on a batch of one sample, and client"):
         afbs.run(TINY, runs=tmp_path, model=normed, **settings)
