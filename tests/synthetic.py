@@ -139,7 +139,8 @@ class _Writer:
             self.file.write('{"event": "dispatch", "time": 1.0, "cli')
             self.file.close()
             return
-        self._write("end", self.time, reason=self.reason, confusion=self.confusion, wall=self.time / 1e3)
+        end = {"event": "end", "time": self.time, "reason": self.reason, "confusion": self.confusion}
+        self._write({**end, "wall": self.time / 1e3})
         self.file.close()
         reached = [time for time, accuracy in self.accuracies if accuracy >= target]
         result = {

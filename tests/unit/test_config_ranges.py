@@ -24,7 +24,7 @@ from afbs.types import UserError
         ),
         ("run.seed", 2**63, "must be less than or equal to 9223372036854775807, got a number of about 20 digits."),
         ("run.virtual_days", 1e300, "must be less than or equal to 36525, got 1e+300."),
-        ("run.workers", 10**9, "must be less than or equal to 1024, got 1000000000."),
+        ("executor.workers", 10**9, "must be less than or equal to 4096, got 1000000000."),
         ("run.device", "meta", "= 'meta' holds no numbers to train with. 'cpu' would do."),
         ("run.device", "meta:0", "holds no numbers"),
         ("evaluation.points", 1_000_000, "must be less than or equal to 100000, got 1000000."),

@@ -27,6 +27,7 @@ from afbs.interfaces import WorkerPool
 from afbs.population import Population, populate
 from afbs.progress import watched
 from afbs.record.checkpoint import Checkpoint, load_checkpoint
+from afbs.record.files import refuse_strangers
 from afbs.record.reader import is_done, read_meta
 from afbs.record.recorder import Progress, Recorder
 from afbs.record.result import Result
@@ -94,6 +95,7 @@ def resume(
     Objects that were given to `run` and cannot be found by name (a class in a notebook) must be given again.
     """
     path = Path(folder)
+    refuse_strangers(path, ("config.toml", "meta.json", "events.jsonl", "result.json", "model.safetensors"))
     if is_done(path):
         return Result.open(path)
     known = read_meta(path) if (path / "meta.json").exists() else None

@@ -94,6 +94,8 @@ def load_checkpoint(folder: Path, run: str) -> tuple[Checkpoint | None, list[str
 
 
 def _load(path: Path) -> Checkpoint:
+    if not path.is_file():
+        raise ValueError("it is not a file")
     with safe_open(path, framework="numpy") as file:
         metadata = file.metadata()
         tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118

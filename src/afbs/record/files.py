@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import stat
+from collections.abc import Sequence
 from pathlib import Path
 from typing import BinaryIO
 
@@ -48,3 +49,11 @@ def content(path: Path) -> bytes:
 def unreadable(path: Path, error: OSError | ValueError) -> UserError:
     reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
     return UserError(f"`{path}` cannot be read: {reason}.")
+
+
+def refuse_strangers(folder: Path, names: Sequence[str]) -> None:
+    """Whatever is there under these names must be a file of its own, or opening it might never end."""
+    for name in names:
+        path = folder / name
+        if os.path.lexists(path) and not path.is_file():
+            raise UserError(f"`{path}` is not a file. Remove it, and what it held is made again or asked for.")

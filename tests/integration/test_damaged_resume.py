@@ -1,0 +1,82 @@
+"""A run folder that was damaged in any way is refused with a sentence, or resumed to the very same model and record."""
+
+from __future__ import annotations
+
+import random
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import afbs
+import tiny
+from damage import damage
+
+QUICK, LONG = 60, 1500
+
+
+class StopAfter:
+    def __init__(self, version: int):
+        self.version = version
+
+    def __call__(self, progress: Any) -> None:
+        if progress.version >= self.version:
+            raise KeyboardInterrupt
+
+
+def interrupted(folder: Path, **overrides: Any) -> Path:
+    with pytest.raises(afbs.Interrupted):
+        afbs.run(
+            tiny.TINY,
+            folder=folder,
+            progress=False,
+            on_progress=StopAfter(8),
+            **{"run.checkpoint_seconds": 0.0},
+            **overrides,
+        )
+    return folder
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path, afbs.Result]:
+    """One that was interrupted, one of another seed, and what the first would have come to."""
+    place = tmp_path_factory.mktemp("runs")
+    whole = afbs.run(tiny.TINY, folder=place / "whole", progress=False)
+    return interrupted(place / "one"), interrupted(place / "two", **{"run.seed": 2}), whole
+
+
+def tried(seed: int, runs: tuple[Path, Path, afbs.Result], place: Path) -> str:
+    """What became of it: `refused` or `same`; anything else is a failure."""
+    folder = place / f"case-{seed}"
+    shutil.copytree(runs[0], folder)
+    what = damage(folder, runs[1], random.Random(seed))
+    try:
+        result = afbs.resume(folder, progress=False)
+        outcome = "refused"
+        if result.done:
+            assert result.params.tobytes() == runs[2].params.tobytes(), what
+            assert tiny.lines(folder) == tiny.lines(runs[2].folder), what
+            outcome = "same"
+    except (afbs.UserError, afbs.RunError) as error:
+        assert str(error), what
+        outcome = "refused"
+    except Exception as error:
+        raise AssertionError(f"case {seed}: {what}") from error
+    shutil.rmtree(folder, ignore_errors=True)
+    return outcome
+
+
+def test_a_damaged_run_is_refused_or_ends_in_the_same_model(
+    runs: tuple[Path, Path, afbs.Result], tmp_path: Path
+) -> None:
+    outcomes = [tried(seed, runs, tmp_path) for seed in range(QUICK)]
+    assert set(outcomes) == {"refused", "same"}
+
+
+@pytest.mark.long
+def test_a_damaged_run_is_refused_or_ends_in_the_same_model_many_times(
+    runs: tuple[Path, Path, afbs.Result], tmp_path: Path
+) -> None:
+    for seed in range(QUICK, LONG):
+        tried(seed, runs, tmp_path)
