@@ -23,7 +23,7 @@ import tomli_w
 from threadpoolctl import threadpool_limits
 
 from afbs.clients.workload import Workload
-from afbs.config import Config, load
+from afbs.config import Config, load, with_kernel
 from afbs.engine.executors.processes import Processes, Staff
 from afbs.engine.plan import plan, stop_when_lr_below
 from afbs.engine.run import Run
@@ -78,7 +78,7 @@ def run(
     `overrides` are tables, single settings or a user's own objects: `run("a.toml", algorithm=Mine(), run={"seed": 2})`,
     `run("a.toml", **{"training.lr": 0.1})`.
     """
-    config = load(source, overrides)
+    config = with_kernel(load(source, overrides))
     with _staff(config) as staff:
         population = populate(config)
         path = Path(folder) if folder else Path(runs) / _folder_name(config.name)
@@ -109,7 +109,7 @@ def resume(
     path = Path(folder)
     if is_done(path):
         return Result.open(path)
-    config = load(path / "config.toml", overrides)
+    config = with_kernel(load(path / "config.toml", overrides))
     _refuse_changes(config, path)
     checkpoint, complaints = load_checkpoint(path)
     for complaint in complaints:
@@ -308,6 +308,7 @@ def _meta(config: Config, population: Population, parameters: int) -> dict[str, 
             "workers": config.run.worker_count if config.run.executor == "processes" else 1,
         },
         "git": _commit(),
+        "kernel": config.model.kernel,
         "settings": _digests(config),
         "parameters": parameters,
         "horizon": config.run.horizon,

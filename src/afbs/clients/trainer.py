@@ -1,4 +1,4 @@
-"""Local training and evaluation: the only place that calls `backward()`."""
+"""Local training and evaluation."""
 
 from __future__ import annotations
 
@@ -11,8 +11,10 @@ from torch.nn.functional import cross_entropy
 
 from afbs.clients.build import build
 from afbs.clients.flatten import FlatModel
+from afbs.clients.gradient import Gradient, NativeLenet5, Torch
 from afbs.clients.samples import Samples
 from afbs.clients.workload import Workload
+from afbs.native.choice import settled
 from afbs.seeds import Key
 from afbs.types import Evaluated, Job, Trained, Vector
 
@@ -27,6 +29,7 @@ class Trainer:
         self._work = workload
         torch.manual_seed(Key.root(workload.seed, "model").integer())
         self._model = FlatModel(build(workload.model, workload.dataset).to(workload.device))
+        self._gradient = _gradient(workload, self._model)
         self._samples = Samples(workload)
         self._jobs = Key.root(workload.seed, "job")
 
@@ -50,18 +53,15 @@ class Trainer:
         rng = key.generator()
         _seed(key.integer(), device)
         samples, labels = self._samples.client(job.client)
+        self._gradient.begin(samples, labels)
         start = torch.from_numpy(base).to(device)
         memory = None if state is None else torch.from_numpy(state).to(device)[: len(model.trainable)]
         model.load(start)
-        model.module.train()
         params, anchor = model.trainable, start[: len(model.trainable)]
         steps = 0
         for _ in range(training.epochs):
-            order = torch.from_numpy(rng.permutation(len(labels))).to(device)
-            shuffled = torch.split(samples[order], training.batch_size)
-            targets = torch.split(labels[order], training.batch_size)
-            for x, y in zip(shuffled, targets, strict=True):
-                model.backward(cross_entropy(model.module(x), y))
+            for batch in self._gradient.batches(rng.permutation(len(labels)), training.batch_size):
+                self._gradient.of(batch)
                 model.descend(job.lr, rule.gradient(params, anchor, memory))
                 steps += 1
         end = model.vector.cpu().numpy()
@@ -79,20 +79,24 @@ class Trainer:
         """The model on one part of the test set."""
         began = perf_counter()
         self._model.load(torch.from_numpy(base))
-        self._model.module.eval()
         samples, labels = self._samples.test(part)
         classes = self._work.dataset.classes
         loss = 0.0
         confusion = torch.zeros(classes * classes, dtype=torch.int64)
         batches = zip(torch.split(samples, _EVALUATION_BATCH), torch.split(labels, _EVALUATION_BATCH), strict=True)
-        with torch.inference_mode():
-            for x, y in batches:
-                scores = self._model.module(x).cpu()
-                loss += float(cross_entropy(scores, y, reduction="sum"))
-                # A model that has diverged predicts class 0: argmax of NaN is not a class.
-                guess = scores.nan_to_num().argmax(1).clamp_(max=classes - 1)
-                confusion += torch.bincount(y * classes + guess, minlength=classes * classes)
+        for x, y in batches:
+            scores = self._gradient.scores(x)
+            loss += float(cross_entropy(scores, y, reduction="sum"))
+            # A model that has diverged predicts class 0: argmax of NaN is not a class.
+            guess = scores.nan_to_num().argmax(1).clamp_(max=classes - 1)
+            confusion += torch.bincount(y * classes + guess, minlength=classes * classes)
         return Evaluated(task, confusion.view(classes, classes).numpy(), loss, perf_counter() - began)
+
+
+def _gradient(work: Workload, model: FlatModel) -> Gradient:
+    if settled(work.model, work.device).kernel == "torch":
+        return Torch(model)
+    return NativeLenet5(model, tuple(work.dataset.train_x.shape[1:]), work.dataset.classes)
 
 
 def _seed(seed: int, device: str) -> None:

@@ -1,0 +1,42 @@
+/* What the library offers. The same sources are compiled once for each level of a processor's abilities. */
+#ifndef AFBS_KERNELS_H
+#define AFBS_KERNELS_H
+
+#include <stdint.h>
+
+/* Grows with every change of what is below, so that a library is never called by sources it was not built from. */
+#define AFBS_INTERFACE 1
+
+typedef struct {
+    int32_t channels, height, width, margin, classes;
+} afbs_lenet5_shape;
+
+typedef struct {
+    int32_t channels, height, width, margin, kernel, outputs;
+} afbs_layer_shape;
+
+typedef struct {
+    /* LeNet-5. Floats that a laid out sample takes, and that the two functions below need to work in. */
+    int64_t (*lenet5_sample)(const afbs_lenet5_shape *);
+    int64_t (*lenet5_room)(const afbs_lenet5_shape *);
+    /* From (n, channels, height, width) to the layout of the other two. `wild` says which samples are not finite. */
+    void (*lenet5_lay_out)(const afbs_lenet5_shape *, const float *images, int64_t n, float *laid, uint8_t *wild);
+    /* The gradient of the mean cross-entropy over the `n` samples that `chosen` numbers. */
+    void (*lenet5_gradient)(const afbs_lenet5_shape *, const float *params, const float *laid, const uint8_t *wild,
+                            const int64_t *labels, const int64_t *chosen, int64_t n, float *gradient, float *room);
+    void (*lenet5_scores)(const afbs_lenet5_shape *, const float *params, const float *laid, int64_t n, float *scores,
+                          float *room);
+    /* Convolution, maximum of 2 x 2, ReLU. Floats that a laid out sample takes and that the work needs. */
+    int64_t (*layer_sample)(const afbs_layer_shape *);
+    int64_t (*layer_room)(const afbs_layer_shape *);
+    /* Writes out (n, outputs, rows, columns), and what `backward` wants: the samples laid out, which are not finite,
+       and from where (n, rows * columns, outputs in whole vectors) the maxima came. `from` may be missing. */
+    void (*layer_forward)(const afbs_layer_shape *, const float *images, int64_t n, const float *weight,
+                          const float *bias, float *out, float *laid, uint8_t *wild, int32_t *from, float *room);
+    /* The gradients of weights, biases and, unless missing, images. */
+    void (*layer_backward)(const afbs_layer_shape *, const float *laid, const uint8_t *wild, const int32_t *from,
+                           const float *out, const float *gradient, int64_t n, const float *weight,
+                           float *weight_gradient, float *bias_gradient, float *image_gradient, float *room);
+} afbs_kernels;
+
+#endif

@@ -1,0 +1,288 @@
+/* LeNet-5's scores and gradient: the parameters are one vector in the order of the torch module. */
+#ifndef AFBS_LENET5_H
+#define AFBS_LENET5_H
+
+#include <math.h>
+
+#include "conv.h"
+#include "dense.h"
+#include "kernels.h"
+
+enum { KERNEL = 5, FIRST = 6, SECOND = 16, HIDDEN1 = 120, HIDDEN2 = 84, HIDDEN2_ROW = 88 };
+/* Samples that go through the network together: enough for the dense layers, few enough to stay in cache. */
+enum { TOGETHER = 32 };
+
+typedef struct {
+    layer first, second;
+    int classes, classes_row, features;
+} network;
+
+typedef struct {
+    const float *first, *first_bias, *second, *second_bias, *dense1, *bias1, *dense2, *bias2, *dense3, *bias3;
+} parameters;
+
+typedef struct {
+    float *packed1, *packed2, *bias1, *bias2, *back2, *dense3, *sums1, *sums2, *grad3;
+    float *maps, *planar, *x, *h1, *h2, *scores, *d2, *d1, *dx, *dmaps;
+    int32_t *from1, *from2;
+    entry *list;
+    int64_t maps_length, from1_length, from2_length;
+    float wild[TOGETHER];
+    float wild_weights;
+} workspace;
+
+INLINE network network_of(const afbs_lenet5_shape *shape) {
+    network net;
+    net.first = layer_of(shape->channels, shape->height + 2 * shape->margin, shape->width + 2 * shape->margin, KERNEL,
+                         FIRST);
+    net.second = layer_of(FIRST, net.first.rows, net.first.columns, KERNEL, SECOND);
+    net.classes = shape->classes;
+    net.classes_row = round_up(shape->classes);
+    net.features = SECOND * windows(net.second);
+    return net;
+}
+
+INLINE parameters split(network net, const float *vector) {
+    parameters p;
+    p.first = vector;
+    p.first_bias = p.first + (int64_t)FIRST * net.first.channels * KERNEL * KERNEL;
+    p.second = p.first_bias + FIRST;
+    p.second_bias = p.second + SECOND * FIRST * KERNEL * KERNEL;
+    p.dense1 = p.second_bias + SECOND;
+    p.bias1 = p.dense1 + (int64_t)HIDDEN1 * net.features;
+    p.dense2 = p.bias1 + HIDDEN1;
+    p.bias2 = p.dense2 + HIDDEN2 * HIDDEN1;
+    p.dense3 = p.bias2 + HIDDEN2;
+    p.bias3 = p.dense3 + (int64_t)net.classes * HIDDEN2;
+    return p;
+}
+
+/* Hands out parts of `room`, each on a cache line of its own. Without a room it only counts. */
+INLINE float *take(float *room, int64_t *used, int64_t floats) {
+    const int64_t first = *used;
+    *used += (floats + 15) / 16 * 16;
+    return room ? room + first : 0;
+}
+
+static int64_t divide(network net, float *room, workspace *w) {
+    int64_t used = 0;
+    if (room) used = (64 - (uintptr_t)room % 64) % 64 / sizeof(float);
+#define TAKE(floats) take(room, &used, floats)
+    w->packed1 = TAKE(packed_length(net.first));
+    w->packed2 = TAKE(packed_length(net.second));
+    w->bias1 = TAKE(LANES);
+    w->bias2 = TAKE(2 * LANES);
+    w->back2 = TAKE(SECOND * KERNEL * KERNEL * LANES);
+    w->dense3 = TAKE((int64_t)net.classes * HIDDEN2_ROW);
+    w->sums1 = TAKE((int64_t)FIRST * KERNEL * row_length(net.first) + LANES);
+    w->sums2 = TAKE(SECOND * KERNEL * row_length(net.second) + SECOND);
+    w->grad3 = TAKE((int64_t)net.classes * HIDDEN2_ROW);
+    w->maps_length = laid_length(net.second);
+    w->maps = TAKE(TOGETHER * w->maps_length);
+    w->planar = TAKE(net.features);
+    w->x = TAKE((int64_t)TOGETHER * net.features);
+    w->h1 = TAKE(TOGETHER * HIDDEN1);
+    w->h2 = TAKE(TOGETHER * HIDDEN2_ROW);
+    w->scores = TAKE((int64_t)TOGETHER * net.classes_row);
+    w->d2 = TAKE(TOGETHER * HIDDEN2_ROW);
+    w->d1 = TAKE(TOGETHER * HIDDEN1);
+    w->dx = TAKE((int64_t)TOGETHER * net.features);
+    w->dmaps = TAKE(pixels(net.second) * LANES);
+    w->from1_length = (int64_t)windows(net.first) * LANES;
+    w->from1 = (int32_t *)TAKE(TOGETHER * w->from1_length);
+    w->from2_length = net.features;
+    w->from2 = (int32_t *)TAKE(TOGETHER * w->from2_length);
+    w->list = (entry *)TAKE(2 * longest_list(net.first));
+#undef TAKE
+    return used + 16;
+}
+
+static void prepare(network net, parameters p, workspace *w) {
+    pack_forward(net.first, p.first, w->packed1);
+    pack_forward(net.second, p.second, w->packed2);
+    memset(w->bias1, 0, LANES * sizeof(float));
+    memcpy(w->bias1, p.first_bias, FIRST * sizeof(float));
+    memcpy(w->bias2, p.second_bias, SECOND * sizeof(float));
+    memset(w->h2, 0, TOGETHER * HIDDEN2_ROW * sizeof(float));
+    for (int o = 0; o < net.classes; o++) {
+        memcpy(w->dense3 + (int64_t)o * HIDDEN2_ROW, p.dense3 + (int64_t)o * HIDDEN2, HIDDEN2 * sizeof(float));
+        memset(w->dense3 + (int64_t)o * HIDDEN2_ROW + HIDDEN2, 0, (HIDDEN2_ROW - HIDDEN2) * sizeof(float));
+    }
+}
+
+/* With the number of channels known to the compiler, the taps of a row are a loop of fixed length. */
+INLINE layer first_layer(network net, const int channels) {
+    layer first = net.first;
+    first.channels = channels ? channels : first.channels;
+    first.kernel = KERNEL;
+    first.outputs = FIRST;
+    return first;
+}
+
+INLINE layer second_layer(network net) {
+    layer second = net.second;
+    second.channels = FIRST;
+    second.kernel = KERNEL;
+    second.outputs = SECOND;
+    return second;
+}
+
+INLINE void features_of(network net, const float *sample, workspace *w, int i, int learn, const int channels) {
+    const layer first = first_layer(net, channels), second = second_layer(net);
+    float *maps = w->maps + i * w->maps_length, *x = w->x + (int64_t)i * net.features;
+    w->wild[i] = layer_forward(first, sample, w->packed1, w->bias1, maps, FIRST,
+                               learn ? w->from1 + i * w->from1_length : 0);
+    layer_forward(second, maps, w->packed2, w->bias2, w->planar, SECOND, learn ? w->from2 + i * w->from2_length : 0);
+    const int count = windows(net.second);
+    for (int o = 0; o < SECOND; o++)
+        for (int p = 0; p < count; p++) x[o * count + p] = w->planar[p * SECOND + o];
+}
+
+static void features(network net, const float *sample, workspace *w, int i, int learn) {
+    if (net.first.channels == 3) features_of(net, sample, w, i, learn, 3);
+    else if (net.first.channels == 1) features_of(net, sample, w, i, learn, 1);
+    else features_of(net, sample, w, i, learn, 0);
+}
+
+static void relu_all(float *values, int64_t n) {
+    for (int64_t i = 0; i < n; i += LANES) store(values + i, relu(load(values + i)));
+}
+
+static void head(network net, parameters p, workspace *w, int n, float *scores, int scores_row) {
+    dense_forward(n, net.features, HIDDEN1, w->x, p.dense1, p.bias1, w->h1, HIDDEN1);
+    relu_all(w->h1, (int64_t)n * HIDDEN1);
+    dense_forward(n, HIDDEN1, HIDDEN2, w->h1, p.dense2, p.bias2, w->h2, HIDDEN2_ROW);
+    relu_all(w->h2, (int64_t)n * HIDDEN2_ROW);
+    dense_forward(n, HIDDEN2_ROW, net.classes, w->h2, w->dense3, p.bias3, scores, scores_row);
+}
+
+/* Turns scores into the gradient of the cross-entropy over `count` samples. */
+static void softmax_gradient(network net, float *scores, int64_t label, float share) {
+    float most = scores[0], sum = 0;
+    for (int o = 1; o < net.classes; o++) most = scores[o] > most ? scores[o] : most;
+    for (int o = 0; o < net.classes; o++) sum += scores[o] = expf(scores[o] - most);
+    for (int o = 0; o < net.classes; o++) scores[o] = scores[o] / sum * share;
+    scores[label] -= share;
+}
+
+static void add_rows(int n, int length, const float *rows, int row, float *sums, int add) {
+    if (!add) memset(sums, 0, length * sizeof(float));
+    for (int i = 0; i < n; i++)
+        for (int j = 0; j < length; j++) sums[j] += rows[(int64_t)i * row + j];
+}
+
+static void head_backward(network net, parameters p, workspace *w, int n, float *gradient, int add) {
+    const parameters to = split(net, gradient);
+    const int features = net.features, row3 = net.classes_row;
+#define INTO(member) ((float *)to.member)
+    product(net.classes, n, HIDDEN2_ROW, w->scores, 1, row3, w->h2, HIDDEN2_ROW, w->grad3, HIDDEN2_ROW, add);
+    add_rows(n, net.classes, w->scores, row3, INTO(bias3), add);
+    product(n, net.classes, HIDDEN2_ROW, w->scores, row3, 1, w->dense3, HIDDEN2_ROW, w->d2, HIDDEN2_ROW, 0);
+    mask(w->h2, w->d2, w->d2, (int64_t)n * HIDDEN2_ROW);
+    product(HIDDEN2, n, HIDDEN1, w->d2, 1, HIDDEN2_ROW, w->h1, HIDDEN1, INTO(dense2), HIDDEN1, add);
+    add_rows(n, HIDDEN2, w->d2, HIDDEN2_ROW, INTO(bias2), add);
+    product(n, HIDDEN2, HIDDEN1, w->d2, HIDDEN2_ROW, 1, p.dense2, HIDDEN1, w->d1, HIDDEN1, 0);
+    mask(w->h1, w->d1, w->d1, (int64_t)n * HIDDEN1);
+    product(HIDDEN1, n, features, w->d1, 1, HIDDEN1, w->x, features, INTO(dense1), features, add);
+    add_rows(n, HIDDEN1, w->d1, HIDDEN1, INTO(bias1), add);
+    product(n, HIDDEN1, features, w->d1, HIDDEN1, 1, p.dense1, features, w->dx, features, 0);
+    mask(w->x, w->dx, w->dx, (int64_t)n * features);
+#undef INTO
+}
+
+INLINE void features_backward(network net, const float *sample, int wild, workspace *w, int i, const int channels) {
+    const layer first = first_layer(net, channels), second = second_layer(net);
+    const int count = windows(second), length1 = KERNEL * row_length(first), length2 = KERNEL * row_length(second);
+    const float *maps = w->maps + i * w->maps_length;
+    const float *dx = w->dx + (int64_t)i * net.features;
+    const int32_t *from1 = w->from1 + i * w->from1_length, *from2 = w->from2 + i * w->from2_length;
+    float *biases1 = w->sums1 + (int64_t)FIRST * length1, *biases2 = w->sums2 + SECOND * length2;
+    memset(w->dmaps, 0, pixels(second) * LANES * sizeof(float));
+    for (int o = 0; o < SECOND; o++) {
+        const int n = wild ? list_everything(second, dx + o * count, 1, from2 + o, w->list)
+                           : list_gradient(second, dx + o * count, 1, from2 + o, w->list);
+        weights_backward(second, maps, w->list, n, w->sums2 + o * length2);
+        input_backward(second, w->back2 + o * KERNEL * KERNEL * LANES, w->list, n, w->dmaps);
+        biases2[o] += list_total(w->list, n);
+    }
+    for (int i = 0; i < windows(first); i++) mask(maps + i * FIRST, w->dmaps + i * LANES, w->dmaps + i * LANES, LANES);
+    for (int o = 0; o < FIRST; o++) {
+        const int n = wild ? list_everything(first, w->dmaps + o, LANES, from1 + o, w->list)
+                           : list_gradient(first, w->dmaps + o, LANES, from1 + o, w->list);
+        weights_backward(first, sample, w->list, n, w->sums1 + (int64_t)o * length1);
+        biases1[o] += list_total(w->list, n);
+    }
+}
+
+static void convolutions_backward(network net, const float *sample, int wild, workspace *w, int i) {
+    if (net.first.channels == 3) features_backward(net, sample, wild, w, i, 3);
+    else if (net.first.channels == 1) features_backward(net, sample, wild, w, i, 1);
+    else features_backward(net, sample, wild, w, i, 0);
+}
+
+static int64_t lenet5_sample(const afbs_lenet5_shape *shape) { return laid_length(network_of(shape).first); }
+
+static int64_t lenet5_room(const afbs_lenet5_shape *shape) {
+    workspace w;
+    return divide(network_of(shape), 0, &w);
+}
+
+static void lenet5_lay_out(const afbs_lenet5_shape *shape, const float *images, int64_t n, float *laid, uint8_t *wild) {
+    const int64_t size = (int64_t)shape->channels * shape->height * shape->width, length = lenet5_sample(shape);
+    memset(laid, 0, n * length * sizeof(float));
+    for (int64_t i = 0; i < n; i++) {
+        lay_out(images + i * size, shape->channels, shape->height, shape->width, shape->margin, laid + i * length);
+        wild[i] = probe(images + i * size, size) != 0;
+    }
+}
+
+static void lenet5_gradient(const afbs_lenet5_shape *shape, const float *params, const float *laid, const uint8_t *wild,
+                            const int64_t *labels, const int64_t *chosen, int64_t n, float *gradient, float *room) {
+    const network net = network_of(shape);
+    const parameters p = split(net, params), to = split(net, gradient);
+    const int64_t length = lenet5_sample(shape);
+    workspace w;
+    divide(net, room, &w);
+    prepare(net, p, &w);
+    pack_backward(net.second, p.second, w.back2);
+    const int64_t sums1 = (int64_t)FIRST * KERNEL * row_length(net.first);
+    const int64_t sums2 = (int64_t)SECOND * KERNEL * row_length(net.second);
+    memset(w.sums1, 0, (sums1 + LANES) * sizeof(float));
+    memset(w.sums2, 0, (sums2 + SECOND) * sizeof(float));
+    const int wild_weights = probe(p.second, sums2 / row_length(net.second) * KERNEL * FIRST) != 0;
+    for (int64_t first = 0; first < n; first += TOGETHER) {
+        const int count = n - first < TOGETHER ? (int)(n - first) : TOGETHER;
+        const int64_t *samples = chosen + first;
+        for (int i = 0; i < count; i++) features(net, laid + samples[i] * length, &w, i, 1);
+        head(net, p, &w, count, w.scores, net.classes_row);
+        for (int i = 0; i < count; i++)
+            softmax_gradient(net, w.scores + (int64_t)i * net.classes_row, labels[samples[i]], 1.0f / (float)n);
+        head_backward(net, p, &w, count, gradient, first > 0);
+        for (int i = 0; i < count; i++)
+            convolutions_backward(net, laid + samples[i] * length,
+                                  wild_weights | wild[samples[i]] | (w.wild[i] != 0), &w, i);
+    }
+    unpack_gradient(net.first, w.sums1, (float *)to.first);
+    memcpy((float *)to.first_bias, w.sums1 + sums1, FIRST * sizeof(float));
+    unpack_gradient(net.second, w.sums2, (float *)to.second);
+    memcpy((float *)to.second_bias, w.sums2 + sums2, SECOND * sizeof(float));
+    for (int o = 0; o < net.classes; o++)
+        memcpy((float *)to.dense3 + (int64_t)o * HIDDEN2, w.grad3 + (int64_t)o * HIDDEN2_ROW, HIDDEN2 * sizeof(float));
+}
+
+static void lenet5_scores(const afbs_lenet5_shape *shape, const float *params, const float *laid, int64_t n,
+                          float *scores, float *room) {
+    const network net = network_of(shape);
+    const parameters p = split(net, params);
+    const int64_t length = lenet5_sample(shape);
+    workspace w;
+    divide(net, room, &w);
+    prepare(net, p, &w);
+    for (int64_t first = 0; first < n; first += TOGETHER) {
+        const int count = n - first < TOGETHER ? (int)(n - first) : TOGETHER;
+        for (int i = 0; i < count; i++) features(net, laid + (first + i) * length, &w, i, 0);
+        head(net, p, &w, count, scores + first * net.classes, net.classes);
+    }
+}
+
+#endif

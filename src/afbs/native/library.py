@@ -1,0 +1,109 @@
+"""Finds and opens the library that was built from the C sources in `native/` when the package was installed.
+
+It holds every function once for each level of what a processor can; the best one that this processor has is taken when
+the library is opened. `AFBS_NATIVE_LEVEL=portable` asks for another, to compare or to find a fault.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+from ctypes import CFUNCTYPE, POINTER, Structure, c_int32, c_int64, c_void_p
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from afbs.types import UserError
+
+INTERFACE = 1
+"""Must be that of the library; see `native/kernels.h`."""
+LEVELS = ("portable", "avx2")
+"""From what every processor can to what the newest can."""
+FILE = Path(__file__).with_name("_kernels.so")
+
+
+class Lenet5Shape(Structure):
+    """Of one image, the margin around it and the number of classes."""
+
+    _fields_ = [(name, c_int32) for name in ("channels", "height", "width", "margin", "classes")]
+
+
+class LayerShape(Structure):
+    """Of one image, the margin around it, and the convolution's kernel and outputs."""
+
+    _fields_ = [(name, c_int32) for name in ("channels", "height", "width", "margin", "kernel", "outputs")]
+
+
+class Kernels(Structure):
+    """The functions of one level. Arrays are addresses; `native/kernels.h` says what they hold."""
+
+    _fields_ = [
+        ("lenet5_sample", CFUNCTYPE(c_int64, POINTER(Lenet5Shape))),
+        ("lenet5_room", CFUNCTYPE(c_int64, POINTER(Lenet5Shape))),
+        ("lenet5_lay_out", CFUNCTYPE(None, POINTER(Lenet5Shape), c_void_p, c_int64, c_void_p, c_void_p)),
+        (
+            "lenet5_gradient",
+            CFUNCTYPE(None, POINTER(Lenet5Shape), *[c_void_p] * 5, c_int64, *[c_void_p] * 2),
+        ),
+        ("lenet5_scores", CFUNCTYPE(None, POINTER(Lenet5Shape), *[c_void_p] * 2, c_int64, *[c_void_p] * 2)),
+        ("layer_sample", CFUNCTYPE(c_int64, POINTER(LayerShape))),
+        ("layer_room", CFUNCTYPE(c_int64, POINTER(LayerShape))),
+        ("layer_forward", CFUNCTYPE(None, POINTER(LayerShape), c_void_p, c_int64, *[c_void_p] * 7)),
+        ("layer_backward", CFUNCTYPE(None, POINTER(LayerShape), *[c_void_p] * 5, c_int64, *[c_void_p] * 5)),
+    ]
+
+
+def kernels() -> Kernels:
+    """The functions of the best level there is here, or of the one that `AFBS_NATIVE_LEVEL` names."""
+    level = best()
+    if level is None:
+        raise UserError(f"The native kernels cannot be used here: {why_not()}.")
+    return at_level(level)
+
+
+def best() -> str | None:
+    """The level that `kernels` takes; None if there is none."""
+    wanted = os.environ.get("AFBS_NATIVE_LEVEL")
+    if wanted is not None and wanted not in LEVELS:
+        raise UserError(f"AFBS_NATIVE_LEVEL must be one of {', '.join(LEVELS)}, got {wanted!r}.")
+    there = [level for level in levels() if wanted in (None, level)]
+    return there[-1] if there else None
+
+
+def levels() -> list[str]:
+    """All that the library has and this processor can."""
+    library = _opened()
+    return [] if library is None else [name for name in LEVELS if _table(library, name)]
+
+
+def at_level(level: str, file: Path = FILE) -> Kernels:
+    """The functions of one of `levels`."""
+    library = _opened(file)
+    table = _table(library, level) if library is not None else None
+    if not table:
+        raise UserError(f"There are no native kernels of level {level!r} here.")
+    found: Kernels = table.contents
+    return found
+
+
+def why_not() -> str:
+    """The end of a sentence that says why there are no kernels."""
+    if not FILE.exists():
+        return "they were not built (afbs was installed without a C compiler, or is used without being installed)"
+    if _opened() is None:
+        return f"{FILE} is of another version; install afbs again"
+    return "this processor or AFBS_NATIVE_LEVEL asks for what was not built"
+
+
+@cache
+def _opened(file: Path = FILE) -> ctypes.CDLL | None:
+    try:
+        library = ctypes.CDLL(str(file))
+        library.afbs_level.restype = POINTER(Kernels)
+        return library if library.afbs_interface() == INTERFACE else None
+    except (OSError, AttributeError):
+        return None
+
+
+def _table(library: ctypes.CDLL, level: str) -> Any:
+    return library.afbs_level(LEVELS.index(level))
