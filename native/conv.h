@@ -1,14 +1,12 @@
-/* Convolution, the maximum of 2 x 2 and ReLU as one operation, on one sample.
+/* Convolution, the maximum of 2 x 2 and ReLU as one operation, forward, on one sample.
 
-A sample is laid out channels last, with its margin of zeros: pixel (y, x) is at (y * width + x) * channels. So the
-taps of one row of a kernel are neighbours in memory, whatever the number of channels.
+The four sums of a window stay in registers, and only their maximum and the pixel it came from are written: the output
+of the convolution itself never exists. There are two ways to fill a vector, and the fuller one is taken:
 
-Forward, the lanes of a vector are output channels. The four sums of a window stay in registers, and only their maximum
-and the pixel it came from are written: the output of the convolution itself never exists.
-
-Backward, the gradient goes where the maximum came from, so a channel's gradient is a short list of (gradient, pixel).
-What is exactly zero adds nothing and is left out, unless infinity or NaN is about: then 0 times that is NaN, and the
-list holds every pixel that a plain convolution would multiply. */
+  by outputs  The lanes are output channels. The sample is laid out channels last, with its margin of zeros: pixel
+              (y, x) is at (y * width + x) * channels, so the taps of one row of a kernel are neighbours.
+  by columns  The lanes are neighbouring windows. The sample is laid out in planes whose rows have the even columns
+              first and the odd ones after them, so the taps of neighbouring windows are neighbours. */
 #ifndef AFBS_CONV_H
 #define AFBS_CONV_H
 
@@ -20,229 +18,173 @@ typedef struct {
     int rows, columns; /* of the output */
 } layer;
 
+/* Where a forward pass writes: value and pixel of an output's window are at output * of_output + window * of_window. */
 typedef struct {
-    float gradient;
-    int32_t pixel;
-} entry;
+    float *values;
+    int32_t *pixels; /* may be missing */
+    int64_t of_output, of_window;
+} maxima;
 
 INLINE layer layer_of(int channels, int height, int width, int kernel, int outputs) {
-    return (layer){channels, height,           width, kernel, outputs, (height - kernel + 1) / 2,
-                   (width - kernel + 1) / 2};
+    const int rows = (height - kernel + 1) / 2, columns = (width - kernel + 1) / 2;
+    return (layer){channels, height, width, kernel, outputs, rows, columns};
 }
 
-/* The lanes' length of a kernel's row: what a vector reads beyond it is never used. */
-INLINE int row_length(layer at) { return round_up(at.kernel * at.channels); }
 INLINE int64_t pixels(layer at) { return (int64_t)at.height * at.width; }
 INLINE int windows(layer at) { return at.rows * at.columns; }
-/* Vectors may read past the last pixel. */
+INLINE int half_width(layer at) { return (at.width + 1) / 2; }
+
+/* Columns waste the lanes beyond the last window of a row, outputs those beyond the last output. */
+INLINE int by_columns(layer at) { return at.columns * rounded(at.outputs) > at.outputs * rounded(at.columns); }
+
+/* Vectors may read past the last pixel, and write past the last window. */
 INLINE int64_t laid_length(layer at) { return (pixels(at) * at.channels + 2 * LANES - 1) / LANES * LANES; }
-INLINE int64_t packed_length(layer at) {
-    return (int64_t)at.kernel * at.kernel * at.channels * round_up(at.outputs);
+INLINE int64_t split_length(layer at) {
+    return ((int64_t)at.channels * at.height * 2 * half_width(at) + 3 * LANES - 1) / LANES * LANES;
 }
-INLINE int64_t longest_list(layer at) {
-    return (int64_t)(at.height - at.kernel + 1) * (at.width - at.kernel + 1) + 1;
+INLINE int64_t maxima_length(layer at) {
+    return by_columns(at) ? (int64_t)at.outputs * (windows(at) + LANES) : (int64_t)rounded(at.outputs) * windows(at);
+}
+INLINE int64_t packed_length(layer at) { return (int64_t)at.kernel * at.kernel * at.channels * rounded(at.outputs); }
+
+INLINE maxima maxima_of(layer at, float *values, int32_t *from) {
+    if (by_columns(at)) return (maxima){values, from, windows(at) + LANES, 1};
+    return (maxima){values, from, 1, rounded(at.outputs)};
 }
 
-/* From channels, rows, columns to channels last; `margin` stays as it is, zero. */
-static void lay_out(const float *image, int channels, int height, int width, int margin, float *out) {
-    const int row = (width + 2 * margin) * channels;
-    out += margin * (row + channels);
-    for (int c = 0; c < channels; c++)
+/* From (channel, y, x) to channels last. The margin and what lies behind the sample become zero. */
+static void lay_out(layer at, const float *image, int margin, float *out) {
+    const int height = at.height - 2 * margin, width = at.width - 2 * margin, row = at.width * at.channels;
+    memset(out, 0, laid_length(at) * sizeof(float));
+    out += (int64_t)margin * (row + at.channels);
+    for (int c = 0; c < at.channels; c++)
         for (int y = 0; y < height; y++, image += width)
-            for (int x = 0; x < width; x++) out[(int64_t)y * row + x * channels + c] = image[x];
+            for (int x = 0; x < width; x++) out[(int64_t)y * row + x * at.channels + c] = image[x];
 }
 
-/* Weights (output, channel, y, x) as blocks of sixteen outputs, the last of eight or sixteen: (y, x, channel, output). */
+/* From (channel, y, x) to planes of even and odd columns. */
+static void split_columns(layer at, const float *image, int margin, float *out) {
+    const int height = at.height - 2 * margin, width = at.width - 2 * margin, half = half_width(at);
+    memset(out, 0, split_length(at) * sizeof(float));
+    for (int c = 0; c < at.channels; c++)
+        for (int y = 0; y < height; y++, image += width) {
+            float *row = out + ((int64_t)c * at.height + y + margin) * 2 * half;
+            float *same = row + margin / 2 + margin % 2 * half, *other = row + (margin + 1) / 2 + (margin + 1) % 2 * half;
+            for (int x = 0; x < width / 2; x++) same[x] = image[2 * x], other[x] = image[2 * x + 1];
+            if (width % 2) same[width / 2] = image[width - 1];
+        }
+}
+
+/* Weights (output, channel, y, x) as the forward pass wants them: (block of outputs, y, x, channel, output), or for
+   columns (channel, y, x, output). */
 static void pack_forward(layer at, const float *weight, float *packed) {
-    const int lanes = round_up(at.outputs), area = at.kernel * at.kernel;
-    for (int first = 0; first < lanes; first += 2 * LANES) {
-        const int block = at_most(lanes - first, 2 * LANES);
+    const int area = at.kernel * at.kernel;
+    if (by_columns(at)) {
+        for (int tap = 0; tap < at.channels * area; tap++)
+            for (int o = 0; o < at.outputs; o++) *packed++ = weight[(int64_t)o * at.channels * area + tap];
+        return;
+    }
+    for (int first = 0; first < at.outputs; first += LANES)
         for (int tap = 0; tap < area; tap++)
             for (int c = 0; c < at.channels; c++)
-                for (int o = first; o < first + block; o++)
+                for (int o = first; o < first + LANES; o++)
                     *packed++ = o < at.outputs ? weight[((int64_t)o * at.channels + c) * area + tap] : 0;
-    }
 }
 
-/* `n` neighbouring windows, `m` vectors of outputs. `step` is the distance of two windows in `out` and `from`. */
-INLINE void windows_forward(layer at, const float *x, int pixel, const float *w, const float *bias, float *out,
-                            int out_step, int32_t *from, int from_step, v8 *wild, const int n, const int m) {
+/* The largest of four sums, the first of equals and the last NaN, as torch has it; then ReLU. */
+INLINE void pool(const vec sums[4], ints pixel, int width, float *value, int32_t *from) {
+    vec best = sums[0];
+    ints place = pixel;
+    UNROLLED for (int q = 1; q < 4; q++) {
+        const ints taken = (sums[q] > best) | (sums[q] != sums[q]);
+        best = where(taken, sums[q], best);
+        place = where_ints(taken, pixel + (q / 2 * width + q % 2), place);
+    }
+    store(value, relu(best));
+    if (from) store_ints(from, place);
+}
+
+/* One vector of outputs for `n` neighbouring windows. */
+INLINE void few_windows(layer at, const float *x, int pixel, const float *w, const float *bias, float *out,
+                        int32_t *from, int64_t step, const int n) {
     const int row = at.width * at.channels;
-    v8 sums[12][2];
-    UNROLLED for (int i = 0; i < 4 * n; i++) UNROLLED for (int v = 0; v < m; v++)
-        sums[i][v] = load(bias + v * LANES);
+    vec sums[5][4];
+    UNROLLED for (int i = 0; i < 4 * n; i++) sums[i / 4][i % 4] = load(bias);
     for (int ky = 0; ky < at.kernel; ky++) {
         const float *first = x + (int64_t)(pixel + ky * at.width) * at.channels, *second = first + row;
-        ROLLED for (int tap = 0; tap < at.kernel * at.channels; tap++, w += m * LANES) {
-            v8 weights[2];
-            UNROLLED for (int v = 0; v < m; v++) weights[v] = load(w + v * LANES);
+        ROLLED for (int tap = 0; tap < at.kernel * at.channels; tap++, w += LANES) {
+            const vec weights = load(w);
             UNROLLED for (int i = 0; i < 4 * n; i++) {
                 const int column = (2 * (i / 4) + i % 2) * at.channels + tap;
-                const v8 value = splat(i & 2 ? second[column] : first[column]);
-                UNROLLED for (int v = 0; v < m; v++) sums[i][v] += value * weights[v];
+                sums[i / 4][i % 4] += splat(i & 2 ? second[column] : first[column]) * weights;
             }
         }
     }
-    UNROLLED for (int i = 0; i < n; i++) UNROLLED for (int v = 0; v < m; v++) {
-        v8 best = sums[4 * i][v];
-        i8 place = splat_int(pixel + 2 * i);
-        UNROLLED for (int q = 1; q < 4; q++) {
-            const v8 next = sums[4 * i + q][v];
-            const i8 taken = (next > best) | (next != next);
-            best = where(taken, next, best);
-            place = where_ints(taken, splat_int(pixel + 2 * i + q / 2 * at.width + q % 2), place);
-        }
-        best = relu(best);
-        *wild += best * 0.0f;
-        store(out + i * out_step + v * LANES, best);
-        if (from) store_ints(from + i * from_step + v * LANES, place);
-    }
+    UNROLLED for (int i = 0; i < n; i++)
+        pool(sums[i], splat_int(pixel + 2 * i), at.width, out + i * step, from ? from + i * step : 0);
 }
 
-/* All windows and outputs: `out` and `from` are (window, output). A vector may be written past an output's last, so
-   windows are written in order. `from` may be missing. The result is NaN if an output is not finite, else zero. */
-INLINE float layer_forward(layer at, const float *x, const float *packed, const float *bias, float *out, int out_step,
-                           int32_t *from) {
-    const int lanes = round_up(at.outputs), taps = at.kernel * at.kernel * at.channels;
-    v8 wild = splat(0);
-    for (int o = 0; o < lanes; o += 2 * LANES) {
-        const int wide = lanes - o > LANES;
+INLINE void forward_by_outputs(layer at, const float *x, const float *packed, const float *bias, maxima to) {
+    for (int o = 0; o < at.outputs; o += LANES, packed += at.kernel * at.kernel * at.channels * LANES)
         for (int y = 0; y < at.rows; y++)
             for (int c = 0; c < at.columns;) {
-                const int window = y * at.columns + c, pixel = 2 * (y * at.width + c), left = at.columns - c;
-                float *to = out + (int64_t)window * out_step + o;
-                int32_t *place = from ? from + (int64_t)window * lanes + o : 0;
-#define WINDOWS(n, m) \
-    (windows_forward(at, x, pixel, packed, bias + o, to, out_step, place, lanes, &wild, n, m), c += n)
-                if (wide) WINDOWS(1, 2);
-                else if (left >= 3) WINDOWS(3, 1);
-                else if (left == 2) WINDOWS(2, 1);
-                else WINDOWS(1, 1);
+                const int pixel = 2 * (y * at.width + c), left = at.columns - c;
+                const int64_t place = (int64_t)(y * at.columns + c) * to.of_window + o;
+                float *out = to.values + place;
+                int32_t *from = to.pixels ? to.pixels + place : 0;
+#define WINDOWS(n) (few_windows(at, x, pixel, packed, bias + o, out, from, to.of_window, n), c += n)
+                if (REGISTERS == 32 && left >= 5) WINDOWS(5);
+                else if (left >= 3) WINDOWS(3);
+                else if (left == 2) WINDOWS(2);
+                else WINDOWS(1);
 #undef WINDOWS
             }
-        packed += (int64_t)taps * at_most(lanes - o, 2 * LANES);
-    }
-    float sum = 0;
-    for (int lane = 0; lane < LANES; lane++) sum += wild[lane];
-    return sum;
 }
 
-/* ReLU passes the gradient on where its value is not zero (or below, before it). */
-static void mask(const float *values, const float *gradient, float *masked, int64_t n) {
-    int64_t i = 0;
-    for (; i + LANES <= n; i += LANES)
-        store(masked + i, where(load(values + i) <= splat(0), splat(0), load(gradient + i)));
-    for (; i < n; i++) masked[i] = values[i] <= 0 ? 0 : gradient[i];
-}
-
-/* The gradient of one output, masked, as a list. That of window i is at i * step. */
-INLINE int list_gradient(layer at, const float *gradient, int step, const int32_t *from, entry *list) {
-    const int lanes = round_up(at.outputs), count = windows(at);
-    int n = 0;
-    for (int i = 0; i < count; i++) {
-        uint32_t bits;
-        memcpy(&bits, gradient + i * step, sizeof bits);
-        list[n] = (entry){gradient[i * step], from[i * lanes]};
-        n += bits << 1 != 0;
-    }
-    return n;
-}
-
-/* The same with every pixel a plain convolution looks at, zero or not. */
-static int list_everything(layer at, const float *gradient, int step, const int32_t *from, entry *list) {
-    const int lanes = round_up(at.outputs);
-    int n = 0;
-    for (int y = 0; y <= at.height - at.kernel; y++)
-        for (int x = 0; x <= at.width - at.kernel; x++) {
-            const int pixel = y * at.width + x, i = y / 2 * at.columns + x / 2;
-            const int inside = y < 2 * at.rows && x < 2 * at.columns;
-            list[n++] = (entry){inside && from[i * lanes] == pixel ? gradient[i * step] : 0, pixel};
-        }
-    return n;
-}
-
-INLINE float list_total(const entry *list, int n) {
-    float sums[4] = {0, 0, 0, 0};
-    for (int e = 0; e < n; e++) sums[e % 4] += list[e].gradient;
-    return (sums[0] + sums[1]) + (sums[2] + sums[3]);
-}
-
-INLINE void rows_backward(layer at, const float *x, const entry *list, int n, float *sums, const int rows,
-                          const int vectors) {
-    const int row = at.width * at.channels, length = row_length(at);
-    v8 kept[12];
-    UNROLLED for (int i = 0; i < rows * vectors; i++) kept[i] = splat(0);
-    for (int e = 0; e < n; e++) {
-        const v8 g = splat(list[e].gradient);
-        const float *from = x + (int64_t)list[e].pixel * at.channels;
-        UNROLLED for (int i = 0; i < rows * vectors; i++)
-            kept[i] += g * load(from + (int64_t)(i / vectors) * row + i % vectors * LANES);
-    }
-    UNROLLED for (int i = 0; i < rows * vectors; i++) {
-        float *to = sums + i / vectors * length + i % vectors * LANES;
-        store(to, load(to) + kept[i]);
-    }
-}
-
-/* Adds to the gradient of one output's weights, which is laid out (y, row_length). */
-INLINE void weights_backward(layer at, const float *x, const entry *list, int n, float *sums) {
-    const int row = at.width * at.channels, length = row_length(at), vectors = length / LANES;
-    for (int ky = 0; ky < at.kernel;) {
-        const float *from = x + (int64_t)ky * row;
-        float *to = sums + ky * length;
-        const int left = at.kernel - ky;
-#define ROWS(r, v) (rows_backward(at, from, list, n, to, r, v), ky += r)
-        if (vectors == 1 && left >= 5) ROWS(5, 1);
-        else if (vectors == 1 && left >= 3) ROWS(3, 1);
-        else if (vectors == 2 && left >= 5) ROWS(5, 2);
-        else if (vectors == 2 && left >= 3) ROWS(3, 2);
-        else if (vectors == 3 && left >= 3) ROWS(3, 3);
-        else if (vectors == 4 && left >= 3) ROWS(3, 4);
-        else if (vectors == 4 && left >= 2) ROWS(2, 4);
-        else {
-            for (int v = 0; v < vectors;) {
-#define PART(p) (rows_backward(at, from + v * LANES, list, n, to + v * LANES, 1, p), v += p)
-                if (vectors - v >= 10) PART(10);
-                else if (vectors - v >= 5) PART(5);
-                else if (vectors - v >= 2) PART(2);
-                else PART(1);
-#undef PART
+/* A vector of windows for `n` outputs from `o` on. */
+INLINE void few_outputs(layer at, const float *x, int y, int column, const float *packed, const float *bias, int o,
+                        maxima to, const int n) {
+    const int half = half_width(at), row = 2 * half;
+    vec sums[6][4];
+    ints pixel;
+    UNROLLED for (int i = 0; i < n; i++) UNROLLED for (int q = 0; q < 4; q++) sums[i][q] = splat(bias[o + i]);
+    const float *w = packed + o;
+    /* Of the even and the odd windows' columns in a row: two lists, or the compiler sees that one is the next of the
+       other and keeps the values, for which there is no register. */
+    int64_t places[2][8];
+    for (int kx = 0; kx < at.kernel; kx++)
+        for (int odd = 0; odd < 2; odd++) places[odd][kx] = (kx + odd) / 2 + (kx + odd) % 2 * half;
+    for (int c = 0; c < at.channels; c++)
+        for (int ky = 0; ky < at.kernel; ky++) {
+            const float *first = x + ((int64_t)c * at.height + 2 * y + ky) * row + column, *second = first + row;
+            TAPS for (int kx = 0; kx < at.kernel; kx++, w += at.outputs) {
+                vec weights[6];
+                UNROLLED for (int i = 0; i < n; i++) weights[i] = splat(w[i]);
+                UNROLLED for (int q = 0; q < 4; q++) {
+                    const vec value = load((q / 2 ? second : first) + places[q % 2][kx]);
+                    UNROLLED for (int i = 0; i < n; i++) sums[i][q] += weights[i] * value;
+                }
             }
-            ky++;
         }
-#undef ROWS
+    UNROLLED for (int lane = 0; lane < LANES; lane++) pixel[lane] = 2 * (y * at.width + column + lane);
+    UNROLLED for (int i = 0; i < n; i++) {
+        const int64_t place = (o + i) * to.of_output + y * at.columns + column;
+        pool(sums[i], pixel, at.width, to.values + place, to.pixels ? to.pixels + place : 0);
     }
 }
 
-/* Weights as the gradient of the input wants them: (output, y, x, channel), channels filled up to whole vectors. */
-static void pack_backward(layer at, const float *weight, float *packed) {
-    const int lanes = round_up(at.channels), area = at.kernel * at.kernel;
-    for (int o = 0; o < at.outputs; o++)
-        for (int tap = 0; tap < area; tap++)
-            for (int c = 0; c < lanes; c++)
-                *packed++ = c < at.channels ? weight[((int64_t)o * at.channels + c) * area + tap] : 0;
-}
-
-/* Adds to the gradient of the input: (y, x, channel), channels filled up to whole vectors. */
-INLINE void input_backward(layer at, const float *packed, const entry *list, int n, float *input) {
-    const int lanes = round_up(at.channels), length = at.kernel * lanes;
-    for (int e = 0; e < n; e++) {
-        const v8 g = splat(list[e].gradient);
-        const float *w = packed;
-        float *to = input + (int64_t)list[e].pixel * lanes;
-        for (int ky = 0; ky < at.kernel; ky++, to += at.width * lanes, w += length)
-            for (int i = 0; i < length; i += LANES) store(to + i, load(to + i) + g * load(w + i));
-    }
-}
-
-/* The weights' gradient from (output, y, row_length) back to (output, channel, y, x). */
-static void unpack_gradient(layer at, const float *sums, float *gradient) {
-    const int length = row_length(at), area = at.kernel * at.kernel;
-    for (int o = 0; o < at.outputs; o++, sums += at.kernel * length)
-        for (int tap = 0; tap < area; tap++)
-            for (int c = 0; c < at.channels; c++)
-                gradient[((int64_t)o * at.channels + c) * area + tap] =
-                    sums[tap / at.kernel * length + tap % at.kernel * at.channels + c];
+INLINE void forward_by_columns(layer at, const float *x, const float *packed, const float *bias, maxima to) {
+    for (int y = 0; y < at.rows; y++)
+        for (int column = 0; column < at.columns; column += LANES)
+            for (int o = 0; o < at.outputs;) {
+                const int left = at.outputs - o;
+#define OUTPUTS(n) (few_outputs(at, x, y, column, packed, bias, o, to, n), o += n)
+                if (REGISTERS == 32 && left >= 6) OUTPUTS(6);
+                else if (left >= 3) OUTPUTS(3);
+                else if (left == 2) OUTPUTS(2);
+                else OUTPUTS(1);
+#undef OUTPUTS
+            }
 }
 
 #endif

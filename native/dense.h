@@ -4,21 +4,38 @@
 
 #include "vector.h"
 
-INLINE float total(v8 x) {
-    float a[LANES];
-    store(a, x);
-    return ((a[0] + a[4]) + (a[2] + a[6])) + ((a[1] + a[5]) + (a[3] + a[7]));
+/* The sum of the lanes, by halves. */
+INLINE float total(vec x) {
+#if LANES == 16
+    union {
+        vec whole;
+        narrow half[2];
+    } wide = {x};
+    const narrow middle = wide.half[0] + wide.half[1];
+#else
+    const vec middle = x;
+#endif
+#if LANES >= 8
+    union {
+        narrow whole;
+        quarter half[2];
+    } parts = {middle};
+    const quarter sums = parts.half[0] + parts.half[1];
+#else
+    const vec sums = middle;
+#endif
+    return (sums[0] + sums[2]) + (sums[1] + sums[3]);
 }
 
 INLINE void dots(const float *x, int length, const float *w, const float *bias, float *y, int y_step, const int rows,
                  const int columns) {
-    v8 sums[4][3];
+    vec sums[4][3];
     UNROLLED for (int r = 0; r < rows; r++) UNROLLED for (int c = 0; c < columns; c++) sums[r][c] = splat(0);
     for (int k = 0; k < length; k += LANES) {
-        v8 weights[3];
+        vec weights[3];
         UNROLLED for (int c = 0; c < columns; c++) weights[c] = load(w + (int64_t)c * length + k);
         UNROLLED for (int r = 0; r < rows; r++) {
-            const v8 value = load(x + (int64_t)r * length + k);
+            const vec value = load(x + (int64_t)r * length + k);
             UNROLLED for (int c = 0; c < columns; c++) sums[r][c] += value * weights[c];
         }
     }
@@ -48,13 +65,13 @@ static void dense_forward(int n, int length, int outputs, const float *x, const 
 
 INLINE void outer(int terms, const float *a, int a_row, int a_term, const float *b, int b_term, float *c, int c_row,
                   int add, const int rows, const int vectors) {
-    v8 sums[4][3];
+    vec sums[4][3];
     UNROLLED for (int r = 0; r < rows; r++) UNROLLED for (int v = 0; v < vectors; v++) sums[r][v] = splat(0);
     for (int t = 0; t < terms; t++, a += a_term, b += b_term) {
-        v8 values[3];
+        vec values[3];
         UNROLLED for (int v = 0; v < vectors; v++) values[v] = load(b + v * LANES);
         UNROLLED for (int r = 0; r < rows; r++) {
-            const v8 factor = splat(a[r * a_row]);
+            const vec factor = splat(a[r * a_row]);
             UNROLLED for (int v = 0; v < vectors; v++) sums[r][v] += factor * values[v];
         }
     }

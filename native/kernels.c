@@ -6,6 +6,6 @@
 
 extern const afbs_kernels AFBS_TABLE;
 const afbs_kernels AFBS_TABLE = {
-    lenet5_sample, lenet5_room, lenet5_lay_out,      lenet5_gradient,      lenet5_scores,
-    layer_sample,  layer_room,  layer_forward_batch, layer_backward_batch,
+    lenet5_sample, lenet5_room, lenet5_lay_out, lenet5_gradient, lenet5_scores,
+    layer_maxima,  layer_room,  layer_forward,  layer_backward,
 };

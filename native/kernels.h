@@ -26,17 +26,17 @@ typedef struct {
                             const int64_t *labels, const int64_t *chosen, int64_t n, float *gradient, float *room);
     void (*lenet5_scores)(const afbs_lenet5_shape *, const float *params, const float *laid, int64_t n, float *scores,
                           float *room);
-    /* Convolution, maximum of 2 x 2, ReLU. Floats that a laid out sample takes and that the work needs. */
-    int64_t (*layer_sample)(const afbs_layer_shape *);
+    /* Convolution, maximum of 2 x 2, ReLU. How many numbers say where a sample's maxima came from, and the floats that
+       the work needs. */
+    int64_t (*layer_maxima)(const afbs_layer_shape *);
     int64_t (*layer_room)(const afbs_layer_shape *);
-    /* Writes out (n, outputs, rows, columns), and what `backward` wants: the samples laid out, which are not finite,
-       and from where (n, rows * columns, outputs in whole vectors) the maxima came. `from` may be missing. */
+    /* Writes out (n, outputs, rows, columns), and for `backward` where the maxima came from, unless that is missing. */
     void (*layer_forward)(const afbs_layer_shape *, const float *images, int64_t n, const float *weight,
-                          const float *bias, float *out, float *laid, uint8_t *wild, int32_t *from, float *room);
+                          const float *bias, float *out, int32_t *from, float *room);
     /* The gradients of weights, biases and, unless missing, images. */
-    void (*layer_backward)(const afbs_layer_shape *, const float *laid, const uint8_t *wild, const int32_t *from,
-                           const float *out, const float *gradient, int64_t n, const float *weight,
-                           float *weight_gradient, float *bias_gradient, float *image_gradient, float *room);
+    void (*layer_backward)(const afbs_layer_shape *, const float *images, int32_t *from, const float *out,
+                           const float *gradient, int64_t n, const float *weight, float *weight_gradient,
+                           float *bias_gradient, float *image_gradient, float *room);
 } afbs_kernels;
 
 #endif

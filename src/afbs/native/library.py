@@ -17,7 +17,7 @@ from afbs.types import UserError
 
 INTERFACE = 1
 """Must be that of the library; see `native/kernels.h`."""
-LEVELS = ("portable", "avx2")
+LEVELS = ("portable", "avx2", "avx512")
 """From what every processor can to what the newest can."""
 FILE = Path(__file__).with_name("_kernels.so")
 
@@ -46,10 +46,10 @@ class Kernels(Structure):
             CFUNCTYPE(None, POINTER(Lenet5Shape), *[c_void_p] * 5, c_int64, *[c_void_p] * 2),
         ),
         ("lenet5_scores", CFUNCTYPE(None, POINTER(Lenet5Shape), *[c_void_p] * 2, c_int64, *[c_void_p] * 2)),
-        ("layer_sample", CFUNCTYPE(c_int64, POINTER(LayerShape))),
+        ("layer_maxima", CFUNCTYPE(c_int64, POINTER(LayerShape))),
         ("layer_room", CFUNCTYPE(c_int64, POINTER(LayerShape))),
-        ("layer_forward", CFUNCTYPE(None, POINTER(LayerShape), c_void_p, c_int64, *[c_void_p] * 7)),
-        ("layer_backward", CFUNCTYPE(None, POINTER(LayerShape), *[c_void_p] * 5, c_int64, *[c_void_p] * 5)),
+        ("layer_forward", CFUNCTYPE(None, POINTER(LayerShape), c_void_p, c_int64, *[c_void_p] * 5)),
+        ("layer_backward", CFUNCTYPE(None, POINTER(LayerShape), *[c_void_p] * 4, c_int64, *[c_void_p] * 5)),
     ]
 
 

@@ -66,10 +66,8 @@ class _Fused(torch.autograd.Function):
         rows, columns = ((side + 2 * margin - kernel + 1) // 2 for side in (height, width))
         weight = weight.contiguous()
         out = x.new_empty(n, outputs, rows, columns)
-        laid = x.new_empty(n, native.layer_sample(byref(shape)))
-        wild = torch.empty(n, dtype=torch.uint8)
         learns = any(ctx.needs_input_grad)
-        maxima = torch.empty(n * rows * columns * (-(-outputs // 8) * 8) if learns else 0, dtype=torch.int32)
+        maxima = torch.empty(n if learns else 0, native.layer_maxima(byref(shape)), dtype=torch.int32)
         room = x.new_empty(native.layer_room(byref(shape)))
         native.layer_forward(
             byref(shape),
@@ -78,29 +76,24 @@ class _Fused(torch.autograd.Function):
             weight.data_ptr(),
             bias.contiguous().data_ptr(),
             out.data_ptr(),
-            laid.data_ptr(),
-            wild.data_ptr(),
             maxima.data_ptr() if learns else None,
             room.data_ptr(),
         )
         if learns:
-            ctx.save_for_backward(laid, wild, maxima, out, weight)
+            ctx.save_for_backward(x, maxima, out, weight)
             ctx.shape, ctx.room = shape, room
         return out
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, Tensor, Tensor, None]:
-        laid, wild, maxima, out, weight = ctx.saved_tensors
+        x, maxima, out, weight = ctx.saved_tensors
         shape: LayerShape = ctx.shape
-        of_images = (
-            out.new_empty(len(out), shape.channels, shape.height, shape.width) if ctx.needs_input_grad[0] else None
-        )
+        of_images = torch.empty_like(x) if ctx.needs_input_grad[0] else None
         of_weight, of_bias = torch.empty_like(weight), weight.new_empty(shape.outputs)
         kernels().layer_backward(
             byref(shape),
-            laid.data_ptr(),
-            wild.data_ptr(),
+            x.data_ptr(),
             maxima.data_ptr(),
             out.data_ptr(),
             gradient.contiguous().data_ptr(),
