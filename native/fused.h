@@ -2,7 +2,7 @@
 #ifndef AFBS_FUSED_H
 #define AFBS_FUSED_H
 
-#include "conv_backward.h"
+#include "careful.h"
 #include "kernels.h"
 
 INLINE layer layer_at(const afbs_layer_shape *shape) {
@@ -27,6 +27,7 @@ INLINE void batch_forward(const afbs_layer_shape *shape, layer at, const float *
                           const float *bias, float *out, int32_t *from, float *room) {
     const int64_t size = (int64_t)shape->channels * shape->height * shape->width, step = maxima_length(at);
     const int count = windows(at);
+    const int careful = shape->margin && any_wild(weight, (int64_t)at.outputs * at.channels * at.kernel * at.kernel);
     float *packed = room, *biases = packed + packed_length(at), *turned = biases + rounded(at.outputs);
     float *laid = turned + step;
     pack_forward(at, weight, packed);
@@ -34,7 +35,10 @@ INLINE void batch_forward(const afbs_layer_shape *shape, layer at, const float *
     memcpy(biases, bias, at.outputs * sizeof(float));
     for (int64_t i = 0; i < n; i++, images += size) {
         const maxima to = maxima_of(at, turned, from ? from + i * step : 0);
-        if (by_columns(at)) {
+        if (careful) {
+            lay_out(at, images, shape->margin, laid);
+            forward_carefully(at, shape->margin, laid, weight, bias, to);
+        } else if (by_columns(at)) {
             split_columns(at, images, shape->margin, laid);
             forward_by_columns(at, laid, packed, biases, to);
         } else {
@@ -62,6 +66,7 @@ INLINE void batch_backward(const afbs_layer_shape *shape, layer at, const float 
     memset(bias_gradient, 0, at.outputs * sizeof(float));
     for (int64_t i = 0; i < n; i++, images += size, out += results, gradient += results) {
         const int wild = wild_weights | any_wild(images, size);
+        const int careful = shape->margin && any_wild(gradient, results);
         const maxima of = maxima_of(at, 0, from + i * step);
         lay_out(at, images, shape->margin, laid);
         if (image_gradient) memset(input, 0, pixels(at) * channels * sizeof(float));
@@ -69,7 +74,8 @@ INLINE void batch_backward(const afbs_layer_shape *shape, layer at, const float 
             const int64_t place = (int64_t)o * count;
             const int entries = list_gradient(at, wild, out + place, 1, gradient + place, 1, of, o, list);
             bias_gradient[o] += list_total(list, entries);
-            weights_backward(at, laid, list, entries, sums + (int64_t)o * row);
+            if (careful) weights_carefully(at, shape->margin, laid, list, entries, sums + (int64_t)o * row);
+            else weights_backward(at, laid, list, entries, sums + (int64_t)o * row);
             if (image_gradient) input_backward(at, packed + (int64_t)o * taps, list, entries, input);
         }
         if (!image_gradient) continue;

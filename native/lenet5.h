@@ -4,7 +4,7 @@
 
 #include <math.h>
 
-#include "conv_backward.h"
+#include "careful.h"
 #include "dense.h"
 #include "kernels.h"
 
@@ -16,7 +16,7 @@ enum { TOGETHER = 32 };
 
 typedef struct {
     layer first, second;
-    int classes, classes_row, features;
+    int margin, classes, classes_row, features;
 } network;
 
 typedef struct {
@@ -30,7 +30,7 @@ typedef struct {
     int32_t *from1, *from2;
     entry *list;
     int64_t maps_length, from1_length, from2_length;
-    int wild[TOGETHER];
+    int wild[TOGETHER], careful;
 } workspace;
 
 INLINE network network_of(const afbs_lenet5_shape *shape) {
@@ -38,6 +38,7 @@ INLINE network network_of(const afbs_lenet5_shape *shape) {
     net.first = layer_of(shape->channels, shape->height + 2 * shape->margin, shape->width + 2 * shape->margin, KERNEL,
                          FIRST);
     net.second = layer_of(FIRST, net.first.rows, net.first.columns, KERNEL, SECOND);
+    net.margin = shape->margin;
     net.classes = shape->classes;
     net.classes_row = rounded(shape->classes);
     net.features = SECOND * windows(net.second);
@@ -116,6 +117,7 @@ static void prepare(network net, parameters p, workspace *w) {
     copy_rows(1, SECOND, p.second_bias, SECOND, w->bias2, SECOND);
     copy_rows(HIDDEN2, HIDDEN1, p.dense2, HIDDEN1, w->dense2, ROW1);
     copy_rows(net.classes, HIDDEN2, p.dense3, HIDDEN2, w->dense3, ROW2);
+    w->careful = net.margin && any_wild(p.first, (int64_t)FIRST * net.first.channels * KERNEL * KERNEL);
     memset(w->h1, 0, TOGETHER * ROW1 * sizeof(float));
     memset(w->h2, 0, TOGETHER * ROW2 * sizeof(float));
 }
@@ -144,11 +146,13 @@ INLINE void turn(const float *from, int64_t of_output, int64_t of_window, int co
 }
 
 /* A laid out sample is both: channels last, and in planes of even and odd columns. */
-INLINE void features_of(network net, const float *sample, workspace *w, int i, int learn, const int channels) {
+INLINE void features_of(network net, parameters p, const float *sample, workspace *w, int i, int learn,
+                        const int channels) {
     const layer first = first_layer(net, channels), second = second_layer(net);
     float *maps = w->maps + i * w->maps_length, *x = w->x + (int64_t)i * net.features;
     const maxima to1 = maxima_of(first, w->turned, learn ? w->from1 + i * w->from1_length : 0);
-    if (by_columns(first)) forward_by_columns(first, sample + laid_length(first), w->packed1, w->bias1, to1);
+    if (w->careful) forward_carefully(first, net.margin, sample, p.first, p.first_bias, to1);
+    else if (by_columns(first)) forward_by_columns(first, sample + laid_length(first), w->packed1, w->bias1, to1);
     else forward_by_outputs(first, sample, w->packed1, w->bias1, to1);
     turn(w->turned, to1.of_output, to1.of_window, windows(first), maps, 1, FIRST, FIRST);
     w->wild[i] = any_wild(maps, (int64_t)windows(first) * FIRST);
@@ -157,10 +161,10 @@ INLINE void features_of(network net, const float *sample, workspace *w, int i, i
     turn(w->turned, 1, SECOND, windows(second), x, windows(second), 1, SECOND);
 }
 
-static void features(network net, const float *sample, workspace *w, int i, int learn) {
-    if (net.first.channels == 3) features_of(net, sample, w, i, learn, 3);
-    else if (net.first.channels == 1) features_of(net, sample, w, i, learn, 1);
-    else features_of(net, sample, w, i, learn, 0);
+static void features(network net, parameters p, const float *sample, workspace *w, int i, int learn) {
+    if (net.first.channels == 3) features_of(net, p, sample, w, i, learn, 3);
+    else if (net.first.channels == 1) features_of(net, p, sample, w, i, learn, 1);
+    else features_of(net, p, sample, w, i, learn, 0);
 }
 
 static void relu_all(float *values, int64_t n) {
@@ -230,9 +234,11 @@ INLINE void features_backward(network net, const float *sample, int wild, worksp
         input_backward(second, w->back2 + o * KERNEL * KERNEL * lanes, w->list, n, w->dmaps);
         biases2[o] += list_total(w->list, n);
     }
+    const int careful = net.margin && any_wild(w->dmaps, pixels(second) * lanes);
     for (int o = 0; o < FIRST; o++) {
         const int n = list_gradient(first, wild, maps + o, FIRST, w->dmaps + o, lanes, of1, o, w->list);
-        weights_backward(first, sample, w->list, n, w->sums1 + o * length1);
+        if (careful) weights_carefully(first, net.margin, sample, w->list, n, w->sums1 + o * length1);
+        else weights_backward(first, sample, w->list, n, w->sums1 + o * length1);
         biases1[o] += list_total(w->list, n);
     }
 }
@@ -280,7 +286,7 @@ static void lenet5_gradient(const afbs_lenet5_shape *shape, const float *params,
     for (int64_t first = 0; first < n; first += TOGETHER) {
         const int count = n - first < TOGETHER ? (int)(n - first) : TOGETHER;
         const int64_t *samples = chosen + first;
-        for (int i = 0; i < count; i++) features(net, laid + samples[i] * length, &w, i, 1);
+        for (int i = 0; i < count; i++) features(net, p, laid + samples[i] * length, &w, i, 1);
         head(net, p, &w, count, w.scores, net.classes_row);
         for (int i = 0; i < count; i++)
             softmax_gradient(net, w.scores + (int64_t)i * net.classes_row, labels[samples[i]], 1.0f / (float)n);
@@ -307,7 +313,7 @@ static void lenet5_scores(const afbs_lenet5_shape *shape, const float *params, c
     prepare(net, p, &w);
     for (int64_t first = 0; first < n; first += TOGETHER) {
         const int count = n - first < TOGETHER ? (int)(n - first) : TOGETHER;
-        for (int i = 0; i < count; i++) features(net, laid + (first + i) * length, &w, i, 0);
+        for (int i = 0; i < count; i++) features(net, p, laid + (first + i) * length, &w, i, 0);
         head(net, p, &w, count, scores + first * net.classes, net.classes);
     }
 }

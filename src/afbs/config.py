@@ -139,9 +139,14 @@ def load(source: Config | Mapping[str, Any] | str | Path, overrides: Mapping[str
     return Config(name=name, tables={"name": name, **written}, **built)
 
 
-def with_kernel(config: Config) -> Config:
-    """The same with the kernel that a run will train with, where the configuration leaves it open."""
-    model = settled(config.model, config.run.device)
+def with_kernel(config: Config, undecided: Literal["auto", "torch"] = "auto") -> Config:
+    """The same with the kernel that a run is trained with from its first job to its last.
+
+    Where the configuration leaves it open, `undecided` is taken: the folder of a run that leaves it open is older than
+    the choice.
+    """
+    model = config.model if config.model.kernel != "auto" else dataclasses.replace(config.model, kernel=undecided)
+    model = settled(model, config.run.device)
     table = {**config.tables["model"], "kernel": model.kernel}
     return dataclasses.replace(config, model=model, tables={**config.tables, "model": table})
 

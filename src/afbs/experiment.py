@@ -109,7 +109,7 @@ def resume(
     path = Path(folder)
     if is_done(path):
         return Result.open(path)
-    config = with_kernel(load(path / "config.toml", overrides))
+    config = with_kernel(load(path / "config.toml", overrides), undecided="torch")
     _refuse_changes(config, path)
     checkpoint, complaints = load_checkpoint(path)
     for complaint in complaints:
@@ -335,6 +335,8 @@ def _digests(config: Config) -> dict[str, str]:
     free = ("executor", "workers", "device", "checkpoint_seconds")
     tables = {table: config.tables[table] for table in config.tables if table not in ("name", "record")}
     tables["run"] = {key: value for key, value in tables["run"].items() if key not in free}
+    if tables["model"]["kernel"] == "torch":  # as all were before there was a choice
+        tables["model"] = {key: value for key, value in tables["model"].items() if key != "kernel"}
     texts = {table: json.dumps(settings, sort_keys=True, default=str) for table, settings in tables.items()}
     return {table: hashlib.sha256(text.encode()).hexdigest()[:16] for table, text in texts.items()}
 

@@ -1,7 +1,8 @@
 """Finds and opens the library that was built from the C sources in `native/` when the package was installed.
 
 It holds every function once for each level of what a processor can; the best one that this processor has is taken when
-the library is opened. `AFBS_NATIVE_LEVEL=portable` asks for another, to compare or to find a fault.
+the library is opened. To compare, or to find a fault, `AFBS_NATIVE_LEVEL=portable` asks for another, and
+`AFBS_NATIVE_FILE` for another library.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ INTERFACE = 1
 """Must be that of the library; see `native/kernels.h`."""
 LEVELS = ("portable", "avx2", "avx512")
 """From what every processor can to what the newest can."""
-FILE = Path(__file__).with_name("_kernels.so")
+FILE = Path(os.environ.get("AFBS_NATIVE_FILE") or Path(__file__).with_name("_kernels.so"))
 
 
 class Lenet5Shape(Structure):
@@ -70,19 +71,17 @@ def best() -> str | None:
     return there[-1] if there else None
 
 
-def levels() -> list[str]:
+@cache
+def levels() -> tuple[str, ...]:
     """All that the library has and this processor can."""
     library = _opened()
-    return [] if library is None else [name for name in LEVELS if _table(library, name)]
+    return () if library is None else tuple(name for name in LEVELS if _table(library, name))
 
 
-def at_level(level: str, file: Path = FILE) -> Kernels:
+@cache
+def at_level(level: str) -> Kernels:
     """The functions of one of `levels`."""
-    library = _opened(file)
-    table = _table(library, level) if library is not None else None
-    if not table:
-        raise UserError(f"There are no native kernels of level {level!r} here.")
-    found: Kernels = table.contents
+    found: Kernels = _table(_opened(), level).contents
     return found
 
 
@@ -96,14 +95,14 @@ def why_not() -> str:
 
 
 @cache
-def _opened(file: Path = FILE) -> ctypes.CDLL | None:
+def _opened() -> ctypes.CDLL | None:
     try:
-        library = ctypes.CDLL(str(file))
+        library = ctypes.CDLL(str(FILE))
         library.afbs_level.restype = POINTER(Kernels)
         return library if library.afbs_interface() == INTERFACE else None
     except (OSError, AttributeError):
         return None
 
 
-def _table(library: ctypes.CDLL, level: str) -> Any:
+def _table(library: Any, level: str) -> Any:
     return library.afbs_level(LEVELS.index(level))
