@@ -5,7 +5,7 @@
 #include <stdint.h>
 
 /* Grows with every change of what is below, so that a library is never called by sources it was not built from. */
-#define AFBS_INTERFACE 1
+#define AFBS_INTERFACE 2
 
 typedef struct {
     int32_t channels, height, width, margin, classes;
@@ -21,6 +21,9 @@ typedef struct {
     int64_t (*lenet5_room)(const afbs_lenet5_shape *);
     /* From (n, channels, height, width) to the layout of the other two. `wild` says which samples are not finite. */
     void (*lenet5_lay_out)(const afbs_lenet5_shape *, const float *images, int64_t n, float *laid, uint8_t *wild);
+    /* The same for those that `chosen` numbers, of bytes; `table` (channels, 256) says what a byte stands for. */
+    void (*lenet5_lay_out_bytes)(const afbs_lenet5_shape *, const uint8_t *images, const int64_t *chosen, int64_t n,
+                                 const float *table, float *laid, uint8_t *wild);
     /* The gradient of the mean cross-entropy over the `n` samples that `chosen` numbers. */
     void (*lenet5_gradient)(const afbs_lenet5_shape *, const float *params, const float *laid, const uint8_t *wild,
                             const int64_t *labels, const int64_t *chosen, int64_t n, float *gradient, float *room);
@@ -37,6 +40,8 @@ typedef struct {
     void (*layer_backward)(const afbs_layer_shape *, const float *images, int32_t *from, const float *out,
                            const float *gradient, int64_t n, const float *weight, float *weight_gradient,
                            float *bias_gradient, float *image_gradient, float *room);
+    /* Fused multiply-adds in registers and nothing else, to see what the processor could do; says how many flops. */
+    int64_t (*peak)(int64_t rounds, float *result);
 } afbs_kernels;
 
 #endif

@@ -269,6 +269,31 @@ static void lenet5_lay_out(const afbs_lenet5_shape *shape, const float *images, 
     }
 }
 
+/* Both layouts at once, from bytes through a table that knows what each byte of each channel stands for. */
+static void lay_out_bytes(layer at, int margin, const uint8_t *image, const float *table, float *laid) {
+    const int height = at.height - 2 * margin, width = at.width - 2 * margin, half = half_width(at);
+    const int split = by_columns(at);
+    float *planes = laid + laid_length(at);
+    memset(laid, 0, (laid_length(at) + (split ? split_length(at) : 0)) * sizeof(float));
+    for (int c = 0; c < at.channels; c++, table += 256)
+        for (int y = margin; y < height + margin; y++, image += width) {
+            float *last = laid + ((int64_t)y * at.width + margin) * at.channels + c;
+            for (int x = 0; x < width; x++) last[x * at.channels] = table[image[x]];
+            if (!split) continue;
+            float *row = planes + ((int64_t)c * at.height + y) * 2 * half;
+            for (int x = 0; x < width; x++) row[(x + margin) / 2 + (x + margin) % 2 * half] = table[image[x]];
+        }
+}
+
+static void lenet5_lay_out_bytes(const afbs_lenet5_shape *shape, const uint8_t *images, const int64_t *chosen, int64_t n,
+                                 const float *table, float *laid, uint8_t *wild) {
+    const layer first = network_of(shape).first;
+    const int64_t size = (int64_t)shape->channels * shape->height * shape->width, length = lenet5_sample(shape);
+    memset(wild, any_wild(table, 256 * shape->channels), n);
+    for (int64_t i = 0; i < n; i++)
+        lay_out_bytes(first, shape->margin, images + chosen[i] * size, table, laid + i * length);
+}
+
 static void lenet5_gradient(const afbs_lenet5_shape *shape, const float *params, const float *laid, const uint8_t *wild,
                             const int64_t *labels, const int64_t *chosen, int64_t n, float *gradient, float *room) {
     const network net = network_of(shape);

@@ -11,8 +11,13 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy
 
 from afbs.clients.flatten import FlatModel
-from afbs.clients.gradient import NativeLenet5, Torch
+from afbs.clients.gradient import Gradient, Torch
+from afbs.clients.lenet5 import NativeLenet5
+from afbs.clients.samples import Samples
+from afbs.clients.workload import Workload
+from afbs.interfaces import Plain
 from afbs.models.lenet5 import LeNet5
+from afbs.types import Dataset, ModelChoice, Training
 
 COLOUR, GREY = (3, 32, 32), (1, 28, 28)
 
@@ -34,12 +39,19 @@ def network(shape: tuple[int, ...], classes: int, seed: int = 0, **settings: Any
     return model
 
 
+def source(x: Tensor, y: Tensor, classes: int) -> Samples:
+    """One client that has them all, and a test set of the same."""
+    images, labels = x.numpy(), y.numpy()
+    data = Dataset(images, labels, images, labels, classes)
+    return Samples(Workload(data, [np.arange(len(y))], ModelChoice("lenet5"), Training(), Plain(), "delta", 0))
+
+
 def native(model: FlatModel, shape: tuple[int, ...], classes: int, x: Tensor, y: Tensor) -> Tensor:
-    return _through(NativeLenet5(model, shape, classes), model, x, y)
+    return through(NativeLenet5(model, source(x, y, classes), shape, classes), model)
 
 
 def by_torch(model: FlatModel, x: Tensor, y: Tensor) -> Tensor:
-    return _through(Torch(model), model, x, y)
+    return through(Torch(model, source(x, y, 2)), model)
 
 
 def reference(model: FlatModel, x: Tensor, y: Tensor) -> Tensor:
@@ -55,9 +67,10 @@ def distance(found: Tensor, exact: Tensor) -> float:
     return float((found.double() - exact).norm() / exact.norm())
 
 
-def _through(gradient: Any, model: FlatModel, x: Tensor, y: Tensor) -> Tensor:
-    gradient.begin(x, y)
-    (whole,) = gradient.batches(np.arange(len(x)), len(x))
+def through(gradient: Gradient, model: FlatModel) -> Tensor:
+    """Of the whole client, in one batch."""
+    n = gradient.begin(0)
+    (whole,) = gradient.batches(np.arange(n), n)
     model.gradient.fill_(7.0)
     gradient.of(whole)
     return model.gradient.clone()

@@ -6,14 +6,18 @@ import math
 import shutil
 from collections.abc import Callable
 
+import numpy as np
 import pytest
 import torch
-from tests.lenet5 import COLOUR, GREY, batch, by_torch, distance, native, network, reference
+from tests.lenet5 import COLOUR, GREY, batch, by_torch, distance, native, network, reference, source, through
 from torch import Tensor
 
-from afbs.clients.gradient import NativeLenet5
+from afbs.clients.lenet5 import NativeLenet5
+from afbs.clients.samples import Samples
+from afbs.clients.workload import Workload
+from afbs.interfaces import Plain
 from afbs.native.library import best, levels
-from afbs.types import UserError
+from afbs.types import Dataset, ModelChoice, Training, UserError
 
 NEAR = 1e-6
 """Of the gradient's length. Torch's own distance from the reference is about as large."""
@@ -63,19 +67,46 @@ def test_the_gradient_is_right_at_all_batch_sizes_up_to_130(level: str, shape: t
 
 @pytest.mark.parametrize("shape", [COLOUR, GREY], ids=["colour", "grey"])
 def test_the_scores_are_right(level: str, shape: tuple[int, ...]) -> None:
-    x, _ = batch(shape, 10, 67)
+    x, y = batch(shape, 10, 567)
     model = network(shape, 10)
     with torch.no_grad():
         expected = model.module(x)
-    found = NativeLenet5(model, shape, 10).scores(x)
-    torch.testing.assert_close(found, expected, rtol=1e-5, atol=1e-6)
+    found, labels = zip(*NativeLenet5(model, source(x, y, 10), shape, 10).scores(0), strict=True)
+    torch.testing.assert_close(torch.cat(found), expected, rtol=1e-5, atol=1e-6)
+    assert torch.equal(torch.cat(labels), y)
+
+
+@pytest.mark.parametrize("shape", [COLOUR, GREY, (2, 33, 47)], ids=["colour", "grey", "odd"])
+def test_bytes_give_the_bits_of_the_floats_they_stand_for(level: str, shape: tuple[int, ...]) -> None:
+    rng = np.random.default_rng(0)
+    pixels, labels = rng.integers(0, 256, (9, *shape), dtype=np.uint8), rng.integers(0, 4, 9)
+    chosen = [np.array([8, 1, 3, 0, 7])]
+    data = Dataset(pixels, labels, pixels, labels, 4, (0.3, 0.4, 0.5)[: shape[0]], (0.2, 0.3, 0.25)[: shape[0]])
+    samples = Samples(Workload(data, chosen, ModelChoice("lenet5"), Training(), Plain(), "delta", 0))
+    floats, targets = samples.client(0)
+    model = network(shape, 4)
+    gradient = NativeLenet5(model, samples, shape, 4)
+    assert samples.train_bytes is not None
+    assert torch.equal(through(gradient, model), native(model, shape, 4, floats, targets))
+    ((found, _),) = gradient.scores(0)
+    everything = samples.test(0)[0]
+    ((expected, _),) = NativeLenet5(model, source(everything, torch.zeros(9, dtype=torch.int64), 4), shape, 4).scores(0)
+    assert torch.equal(found, expected)
+
+
+def test_samples_that_are_not_there_are_not_read() -> None:
+    pixels, labels = np.zeros((4, 3, 32, 32), np.uint8), np.zeros(9, np.int64)
+    data = Dataset(pixels, labels, pixels, labels, 4)
+    samples = Samples(Workload(data, [np.array([1, 4])], ModelChoice("lenet5"), Training(), Plain(), "delta", 0))
+    with pytest.raises(IndexError, match="samples 1 to 4 of 4"):
+        NativeLenet5(network(COLOUR, 4), samples, COLOUR, 4).begin(0)
 
 
 def test_the_samples_of_a_batch_are_taken_in_the_order_that_was_asked_for(level: str) -> None:
     x, y = batch(COLOUR, 10, 12)
     model = network(COLOUR, 10)
-    gradient = NativeLenet5(model, COLOUR, 10)
-    gradient.begin(x, y)
+    gradient = NativeLenet5(model, source(x, y, 10), COLOUR, 10)
+    assert gradient.begin(0) == 12
     order = torch.randperm(12, generator=torch.Generator().manual_seed(1))
     batches = list(gradient.batches(order.numpy(), 5))
     assert [len(chosen) for chosen in batches] == [5, 5, 2]
@@ -160,7 +191,8 @@ def test_nan_and_infinity_come_through_where_torchs_do(level: str, case: str, sh
         assert torch.equal(kind(ours), kind(theirs)), (kind.__name__, int(kind(ours).sum()), int(kind(theirs).sum()))
     with torch.no_grad():
         scores = model.module(x)
-    assert torch.equal(NativeLenet5(model, shape, 10).scores(x).isnan(), scores.isnan())
+    ((found, _),) = NativeLenet5(model, source(x, y, 10), shape, 10).scores(0)
+    assert torch.equal(found.isnan(), scores.isnan())
 
 
 @pytest.mark.parametrize("label", [-1, 10, -100])

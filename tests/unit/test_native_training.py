@@ -11,6 +11,7 @@ import torch
 from torch.nn.functional import cross_entropy
 
 import afbs
+from afbs.clients.samples import Samples
 from afbs.clients.trainer import Trainer
 from afbs.clients.workload import Workload
 from afbs.core.local import Dynamic, Proximal
@@ -53,7 +54,7 @@ def exact(trained: Trainer, client: int) -> Vector:
     module.zero_grad(set_to_none=True)
     start = torch.cat([parameter.detach().flatten() for parameter in module.parameters()])
     rng = trained._jobs.child(client, 0).generator()
-    samples, labels = trained._samples.client(client)
+    samples, labels = Samples(trained._work).client(client)
     for _ in range(Training().epochs):
         for chosen in torch.split(torch.from_numpy(rng.permutation(len(labels))), Training().batch_size):
             loss = cross_entropy(module(samples[chosen].double()), labels[chosen])

@@ -11,14 +11,13 @@ from torch.nn.functional import cross_entropy
 
 from afbs.clients.build import build
 from afbs.clients.flatten import FlatModel
-from afbs.clients.gradient import Gradient, NativeLenet5, Torch
+from afbs.clients.gradient import Gradient, Torch
+from afbs.clients.lenet5 import NativeLenet5
 from afbs.clients.samples import Samples
 from afbs.clients.workload import Workload
 from afbs.native.choice import settled
 from afbs.seeds import Key
 from afbs.types import Evaluated, Job, Trained, Vector
-
-_EVALUATION_BATCH = 500
 
 
 @final
@@ -30,7 +29,6 @@ class Trainer:
         torch.manual_seed(Key.root(workload.seed, "model").integer())
         self._model = FlatModel(build(workload.model, workload.dataset).to(workload.device))
         self._gradient = _gradient(workload, self._model)
-        self._samples = Samples(workload)
         self._jobs = Key.root(workload.seed, "job")
 
     def initial(self) -> Vector:
@@ -52,15 +50,14 @@ class Trainer:
         key = self._jobs.child(job.client, job.occurrence)
         rng = key.generator()
         _seed(key.integer(), device)
-        samples, labels = self._samples.client(job.client)
-        self._gradient.begin(samples, labels)
+        samples = self._gradient.begin(job.client)
         start = torch.from_numpy(base).to(device)
         memory = None if state is None else torch.from_numpy(state).to(device)[: len(model.trainable)]
         model.load(start)
         params, anchor = model.trainable, start[: len(model.trainable)]
         steps = 0
         for _ in range(training.epochs):
-            for batch in self._gradient.batches(rng.permutation(len(labels)), training.batch_size):
+            for batch in self._gradient.batches(rng.permutation(samples), training.batch_size):
                 self._gradient.of(batch)
                 model.descend(job.lr, rule.gradient(params, anchor, memory))
                 steps += 1
@@ -73,19 +70,16 @@ class Trainer:
             new_state[:] = 0.0
             new_state[: len(params)] = rule.finish(memory, anchor, params).cpu().numpy()
         finite = bool(np.isfinite(out).all())
-        return Trained(task, finite, steps, len(labels) * training.epochs, perf_counter() - began)
+        return Trained(task, finite, steps, samples * training.epochs, perf_counter() - began)
 
     def evaluate(self, task: int, base: Vector, part: int) -> Evaluated:
         """The model on one part of the test set."""
         began = perf_counter()
         self._model.load(torch.from_numpy(base))
-        samples, labels = self._samples.test(part)
         classes = self._work.dataset.classes
         loss = 0.0
         confusion = torch.zeros(classes * classes, dtype=torch.int64)
-        batches = zip(torch.split(samples, _EVALUATION_BATCH), torch.split(labels, _EVALUATION_BATCH), strict=True)
-        for x, y in batches:
-            scores = self._gradient.scores(x)
+        for scores, y in self._gradient.scores(part):
             loss += float(cross_entropy(scores, y, reduction="sum"))
             # A model that has diverged predicts class 0: argmax of NaN is not a class.
             guess = scores.nan_to_num().argmax(1).clamp_(max=classes - 1)
@@ -94,9 +88,10 @@ class Trainer:
 
 
 def _gradient(work: Workload, model: FlatModel) -> Gradient:
+    samples = Samples(work)
     if settled(work.model, work.device).kernel == "torch":
-        return Torch(model)
-    return NativeLenet5(model, tuple(work.dataset.train_x.shape[1:]), work.dataset.classes)
+        return Torch(model, samples)
+    return NativeLenet5(model, samples, tuple(work.dataset.train_x.shape[1:]), work.dataset.classes)
 
 
 def _seed(seed: int, device: str) -> None:

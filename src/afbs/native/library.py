@@ -16,7 +16,7 @@ from typing import Any
 
 from afbs.types import UserError
 
-INTERFACE = 1
+INTERFACE = 2
 """Must be that of the library; see `native/kernels.h`."""
 LEVELS = ("portable", "avx2", "avx512")
 """From what every processor can to what the newest can."""
@@ -43,6 +43,10 @@ class Kernels(Structure):
         ("lenet5_room", CFUNCTYPE(c_int64, POINTER(Lenet5Shape))),
         ("lenet5_lay_out", CFUNCTYPE(None, POINTER(Lenet5Shape), c_void_p, c_int64, c_void_p, c_void_p)),
         (
+            "lenet5_lay_out_bytes",
+            CFUNCTYPE(None, POINTER(Lenet5Shape), *[c_void_p] * 2, c_int64, *[c_void_p] * 3),
+        ),
+        (
             "lenet5_gradient",
             CFUNCTYPE(None, POINTER(Lenet5Shape), *[c_void_p] * 5, c_int64, *[c_void_p] * 2),
         ),
@@ -51,6 +55,7 @@ class Kernels(Structure):
         ("layer_room", CFUNCTYPE(c_int64, POINTER(LayerShape))),
         ("layer_forward", CFUNCTYPE(None, POINTER(LayerShape), c_void_p, c_int64, *[c_void_p] * 5)),
         ("layer_backward", CFUNCTYPE(None, POINTER(LayerShape), *[c_void_p] * 4, c_int64, *[c_void_p] * 5)),
+        ("peak", CFUNCTYPE(c_int64, c_int64, c_void_p)),
     ]
 
 
