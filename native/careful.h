@@ -33,6 +33,7 @@ static void forward_carefully(layer at, int margin, const float *x, const float 
                 }
             }
             to.values[place] = best <= 0 ? 0 : best;
+            if (to.pixels && best <= 0) to.pixels[place] = -1;
         }
 }
 

@@ -18,7 +18,8 @@ typedef struct {
     int rows, columns; /* of the output */
 } layer;
 
-/* Where a forward pass writes: value and pixel of an output's window are at output * of_output + window * of_window. */
+/* Where a forward pass writes: value and pixel of an output's window are at output * of_output + window * of_window.
+   The pixel is -1 where ReLU leaves nothing: no gradient passes there. */
 typedef struct {
     float *values;
     int32_t *pixels; /* may be missing */
@@ -100,8 +101,9 @@ INLINE void pool(const vec sums[4], ints pixel, int width, float *value, int32_t
         best = where(taken, sums[q], best);
         place = where_ints(taken, pixel + (q / 2 * width + q % 2), place);
     }
-    store(value, relu(best));
-    if (from) store_ints(from, place);
+    const ints dead = best <= splat(0);
+    store(value, where(dead, splat(0), best));
+    if (from) store_ints(from, place | dead);
 }
 
 /* One vector of outputs for `n` neighbouring windows. */

@@ -1,8 +1,8 @@
 /* The fused layer, backward, on one sample that is laid out channels last.
 
-The gradient goes where the maximum came from, so an output's gradient is a short list of (gradient, pixel). What is
-exactly zero adds nothing and is left out, unless infinity or NaN is about: then 0 times that is NaN, and the list holds
-every pixel that a plain convolution would multiply. */
+The gradient goes where the maximum came from, if ReLU lets it, so an output's gradient is a short list of (gradient,
+pixel). The zeros elsewhere add nothing and are left out, unless infinity or NaN is about: then 0 times that is NaN, and
+the list holds every pixel that a plain convolution would multiply. */
 #ifndef AFBS_CONV_BACKWARD_H
 #define AFBS_CONV_BACKWARD_H
 
@@ -19,46 +19,36 @@ INLINE int64_t longest_list(layer at) {
     return (int64_t)(at.height - at.kernel + 1) * (at.width - at.kernel + 1) + 1;
 }
 
-/* 1 for what is not zero. Written without a comparison: what becomes of one may wait for the count before it. */
-INLINE uint32_t counts(float x) {
-    uint32_t bits;
-    memcpy(&bits, &x, sizeof bits);
-    bits <<= 1;
-    return (bits | -bits) >> 31;
-}
-
-/* The gradient of one output as a list: what ReLU passes on, because its value is not zero, and is not zero itself.
-   Value and gradient of window i are at i * value_step and i * step. */
-INLINE int list_some(layer at, const float *value, int64_t value_step, const float *gradient, int64_t step,
-                     const int32_t *from, int64_t from_step, entry *list) {
+/* The gradient of one output as a list. That of window i is at i * step. The count is not kept by a comparison: what
+   becomes of one may have to wait for the count before it. */
+INLINE int list_some(layer at, const float *gradient, int64_t step, const int32_t *from, int64_t from_step,
+                     entry *list) {
     const int count = windows(at);
-    int n = 0;
+    uint32_t n = 0;
     for (int i = 0; i < count; i++) {
-        const float g = gradient[i * step];
-        list[n] = (entry){g, from[i * from_step]};
-        n += counts(g) & counts(value[i * value_step]);
+        const int32_t pixel = from[i * from_step];
+        list[n] = (entry){gradient[i * step], pixel};
+        n += ~(uint32_t)pixel >> 31;
     }
-    return n;
+    return (int)n;
 }
 
-static int list_all(layer at, const float *value, int64_t value_step, const float *gradient, int64_t step,
-                    const int32_t *from, int64_t from_step, entry *list) {
+static int list_all(layer at, const float *gradient, int64_t step, const int32_t *from, int64_t from_step,
+                    entry *list) {
     int n = 0;
     for (int y = 0; y <= at.height - at.kernel; y++)
         for (int x = 0; x <= at.width - at.kernel; x++) {
             const int pixel = y * at.width + x, i = y / 2 * at.columns + x / 2;
             const int inside = y < 2 * at.rows && x < 2 * at.columns;
-            const int passes = inside && from[i * from_step] == pixel && value[i * value_step] != 0;
-            list[n++] = (entry){passes ? gradient[i * step] : 0, pixel};
+            list[n++] = (entry){inside && from[i * from_step] == pixel ? gradient[i * step] : 0, pixel};
         }
     return n;
 }
 
-INLINE int list_gradient(layer at, int wild, const float *value, int64_t value_step, const float *gradient,
-                         int64_t step, maxima of, int output, entry *list) {
+INLINE int list_gradient(layer at, int wild, const float *gradient, int64_t step, maxima of, int output, entry *list) {
     const int32_t *from = of.pixels + output * of.of_output;
-    return wild ? list_all(at, value, value_step, gradient, step, from, of.of_window, list)
-                : list_some(at, value, value_step, gradient, step, from, of.of_window, list);
+    return wild ? list_all(at, gradient, step, from, of.of_window, list)
+                : list_some(at, gradient, step, from, of.of_window, list);
 }
 
 INLINE float list_total(const entry *list, int n) {

@@ -51,7 +51,7 @@ INLINE void batch_forward(const afbs_layer_shape *shape, layer at, const float *
 }
 
 INLINE void batch_backward(const afbs_layer_shape *shape, layer at, const float *images, int32_t *from,
-                           const float *out, const float *gradient, int64_t n, const float *weight,
+                           const float *gradient, int64_t n, const float *weight,
                            float *weight_gradient, float *bias_gradient, float *image_gradient, float *room) {
     const int64_t size = (int64_t)shape->channels * shape->height * shape->width, step = maxima_length(at);
     const int channels = narrow_rounded(at.channels), count = windows(at);
@@ -64,15 +64,14 @@ INLINE void batch_backward(const afbs_layer_shape *shape, layer at, const float 
     pack_backward(at, weight, packed);
     memset(sums, 0, (int64_t)at.outputs * row * sizeof(float));
     memset(bias_gradient, 0, at.outputs * sizeof(float));
-    for (int64_t i = 0; i < n; i++, images += size, out += results, gradient += results) {
+    for (int64_t i = 0; i < n; i++, images += size, gradient += results) {
         const int wild = wild_weights | any_wild(images, size);
         const int careful = shape->margin && any_wild(gradient, results);
         const maxima of = maxima_of(at, 0, from + i * step);
         lay_out(at, images, shape->margin, laid);
         if (image_gradient) memset(input, 0, pixels(at) * channels * sizeof(float));
         for (int o = 0; o < at.outputs; o++) {
-            const int64_t place = (int64_t)o * count;
-            const int entries = list_gradient(at, wild, out + place, 1, gradient + place, 1, of, o, list);
+            const int entries = list_gradient(at, wild, gradient + (int64_t)o * count, 1, of, o, list);
             bias_gradient[o] += list_total(list, entries);
             if (careful) weights_carefully(at, shape->margin, laid, list, entries, sums + (int64_t)o * row);
             else weights_backward(at, laid, list, entries, sums + (int64_t)o * row);
@@ -96,6 +95,7 @@ INLINE void batch_backward(const afbs_layer_shape *shape, layer at, const float 
             at.kernel = 5; \
             if (at.channels == 3) { at.channels = 3; call; } \
             else if (at.channels == 1) { at.channels = 1; call; } \
+            else if (at.channels == 6) { at.channels = 6; call; } \
             else call; \
         } else { \
             at.kernel = 3; \
@@ -110,10 +110,10 @@ static void layer_forward(const afbs_layer_shape *shape, const float *images, in
     WITH_KNOWN(batch_forward(shape, at, images, n, weight, bias, out, from, room));
 }
 
-static void layer_backward(const afbs_layer_shape *shape, const float *images, int32_t *from, const float *out,
-                           const float *gradient, int64_t n, const float *weight, float *weight_gradient,
+static void layer_backward(const afbs_layer_shape *shape, const float *images, int32_t *from, const float *gradient,
+                           int64_t n, const float *weight, float *weight_gradient,
                            float *bias_gradient, float *image_gradient, float *room) {
-    WITH_KNOWN(batch_backward(shape, at, images, from, out, gradient, n, weight, weight_gradient, bias_gradient,
+    WITH_KNOWN(batch_backward(shape, at, images, from, gradient, n, weight, weight_gradient, bias_gradient,
                               image_gradient, room));
 }
 

@@ -5,7 +5,7 @@
 #include <stdint.h>
 
 /* Grows with every change of what is below, so that a library is never called by sources it was not built from. */
-#define AFBS_INTERFACE 2
+#define AFBS_INTERFACE 3
 
 typedef struct {
     int32_t channels, height, width, margin, classes;
@@ -37,8 +37,8 @@ typedef struct {
     void (*layer_forward)(const afbs_layer_shape *, const float *images, int64_t n, const float *weight,
                           const float *bias, float *out, int32_t *from, float *room);
     /* The gradients of weights, biases and, unless missing, images. */
-    void (*layer_backward)(const afbs_layer_shape *, const float *images, int32_t *from, const float *out,
-                           const float *gradient, int64_t n, const float *weight, float *weight_gradient,
+    void (*layer_backward)(const afbs_layer_shape *, const float *images, int32_t *from, const float *gradient,
+                           int64_t n, const float *weight, float *weight_gradient,
                            float *bias_gradient, float *image_gradient, float *room);
     /* Fused multiply-adds in registers and nothing else, to see what the processor could do; says how many flops. */
     int64_t (*peak)(int64_t rounds, float *result);

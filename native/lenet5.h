@@ -222,21 +222,20 @@ INLINE void features_backward(network net, const float *sample, int wild, worksp
     const layer first = first_layer(net, channels), second = second_layer(net);
     const int count = windows(second), length1 = KERNEL * row_length(first), length2 = KERNEL * row_length(second);
     const int lanes = narrow_rounded(FIRST);
-    const float *maps = w->maps + i * w->maps_length;
-    const float *x = w->x + (int64_t)i * net.features, *dx = w->dx + (int64_t)i * net.features;
+    const float *maps = w->maps + i * w->maps_length, *dx = w->dx + (int64_t)i * net.features;
     const maxima of1 = maxima_of(first, 0, w->from1 + i * w->from1_length);
     const maxima of2 = {0, w->from2 + i * w->from2_length, 1, SECOND};
     float *biases1 = w->sums1 + FIRST * length1, *biases2 = w->sums2 + SECOND * length2;
     memset(w->dmaps, 0, pixels(second) * lanes * sizeof(float));
     for (int o = 0; o < SECOND; o++) {
-        const int n = list_gradient(second, wild, x + o * count, 1, dx + o * count, 1, of2, o, w->list);
+        const int n = list_gradient(second, wild, dx + o * count, 1, of2, o, w->list);
         weights_backward(second, maps, w->list, n, w->sums2 + o * length2);
         input_backward(second, w->back2 + o * KERNEL * KERNEL * lanes, w->list, n, w->dmaps);
         biases2[o] += list_total(w->list, n);
     }
     const int careful = net.margin && any_wild(w->dmaps, pixels(second) * lanes);
     for (int o = 0; o < FIRST; o++) {
-        const int n = list_gradient(first, wild, maps + o, FIRST, w->dmaps + o, lanes, of1, o, w->list);
+        const int n = list_gradient(first, wild, w->dmaps + o, lanes, of1, o, w->list);
         if (careful) weights_carefully(first, net.margin, sample, w->list, n, w->sums1 + o * length1);
         else weights_backward(first, sample, w->list, n, w->sums1 + o * length1);
         biases1[o] += list_total(w->list, n);

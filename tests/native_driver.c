@@ -55,8 +55,8 @@ static void layer(const int32_t *head) {
     float *of_weight = space(weights * 4), *of_bias = space(shape.outputs * 4), *of_images = space(size * 4);
     AFBS_TABLE.layer_forward(&shape, images, n, weight, bias, out, 0, room);
     AFBS_TABLE.layer_forward(&shape, images, n, weight, bias, out, from, room);
-    AFBS_TABLE.layer_backward(&shape, images, from, out, gradient, n, weight, of_weight, of_bias, 0, room);
-    AFBS_TABLE.layer_backward(&shape, images, from, out, gradient, n, weight, of_weight, of_bias, of_images, room);
+    AFBS_TABLE.layer_backward(&shape, images, from, gradient, n, weight, of_weight, of_bias, 0, room);
+    AFBS_TABLE.layer_backward(&shape, images, from, gradient, n, weight, of_weight, of_bias, of_images, room);
     output(out, results * 4);
     output(of_images, size * 4);
     output(of_weight, weights * 4);

@@ -28,6 +28,7 @@ from afbs.engine.executors.processes import Processes, Staff
 from afbs.engine.plan import plan, stop_when_lr_below
 from afbs.engine.run import Run
 from afbs.interfaces import Algorithm, Executor
+from afbs.native.library import best
 from afbs.population import Population, populate
 from afbs.record.checkpoint import Checkpoint, load_checkpoint
 from afbs.record.recorder import Progress, Recorder
@@ -306,6 +307,7 @@ def _meta(config: Config, population: Population, parameters: int) -> dict[str, 
             "processor": platform.processor() or platform.machine(),
             "cores": os.cpu_count(),
             "workers": config.run.worker_count if config.run.executor == "processes" else 1,
+            "native": best(),
         },
         "git": _commit(),
         "kernel": config.model.kernel,

@@ -16,7 +16,7 @@ from typing import Any
 
 from afbs.types import UserError
 
-INTERFACE = 2
+INTERFACE = 3
 """Must be that of the library; see `native/kernels.h`."""
 LEVELS = ("portable", "avx2", "avx512")
 """From what every processor can to what the newest can."""
@@ -54,7 +54,7 @@ class Kernels(Structure):
         ("layer_maxima", CFUNCTYPE(c_int64, POINTER(LayerShape))),
         ("layer_room", CFUNCTYPE(c_int64, POINTER(LayerShape))),
         ("layer_forward", CFUNCTYPE(None, POINTER(LayerShape), c_void_p, c_int64, *[c_void_p] * 5)),
-        ("layer_backward", CFUNCTYPE(None, POINTER(LayerShape), *[c_void_p] * 4, c_int64, *[c_void_p] * 5)),
+        ("layer_backward", CFUNCTYPE(None, POINTER(LayerShape), *[c_void_p] * 3, c_int64, *[c_void_p] * 5)),
         ("peak", CFUNCTYPE(c_int64, c_int64, c_void_p)),
     ]
 

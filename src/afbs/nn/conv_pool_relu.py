@@ -80,14 +80,14 @@ class _Fused(torch.autograd.Function):
             room.data_ptr(),
         )
         if learns:
-            ctx.save_for_backward(x, maxima, out, weight)
+            ctx.save_for_backward(x, maxima, weight)
             ctx.shape, ctx.room = shape, room
         return out
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, Tensor, Tensor, None]:
-        x, maxima, out, weight = ctx.saved_tensors
+        x, maxima, weight = ctx.saved_tensors
         shape: LayerShape = ctx.shape
         of_images = torch.empty_like(x) if ctx.needs_input_grad[0] else None
         of_weight, of_bias = torch.empty_like(weight), weight.new_empty(shape.outputs)
@@ -95,9 +95,8 @@ class _Fused(torch.autograd.Function):
             byref(shape),
             x.data_ptr(),
             maxima.data_ptr(),
-            out.data_ptr(),
             gradient.contiguous().data_ptr(),
-            len(out),
+            len(x),
             weight.data_ptr(),
             of_weight.data_ptr(),
             of_bias.data_ptr(),
