@@ -35,8 +35,9 @@ browser:
 	$(PIP) torch
 	@touch $@
 
-.venv/.base: .venv/.torch pyproject.toml
+.venv/.base: .venv/.torch pyproject.toml $(wildcard native/*.c native/*.h) native/CMakeLists.txt
 	$(PIP) --editable .
+	@$(BIN)/python -m afbs.native
 	@touch $@
 
 .venv/.dev: .venv/.base
@@ -44,4 +45,5 @@ browser:
 	@touch $@
 
 clean:
-	rm -rf .venv runs report.html
+	rm -rf .venv runs report.html src/afbs/native/_kernels.so
+	git clean -fdXq native

@@ -1,4 +1,4 @@
-"""`python -m benchmarks [--quick] [throughput planner server loading]` prints ratios and writes them to results."""
+"""`python -m benchmarks [--quick] [throughput kernels planner server loading]` prints ratios and keeps them."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ import json
 import platform
 from pathlib import Path
 
-from benchmarks import loading, planner, server, throughput, workload
+from benchmarks import kernels, loading, planner, server, throughput, workload
 
 RESULTS = Path(__file__).parent / "results"
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
-    parser.add_argument("only", nargs="*", help="throughput, planner, server, loading (default: all)")
+    parser.add_argument("only", nargs="*", help="throughput, kernels, planner, server, loading (default: all)")
     parser.add_argument("--quick", action="store_true", help="a few minutes less, and more noise")
     options = parser.parse_args()
     parts = {
@@ -22,11 +22,13 @@ def main() -> None:
             throughput,
             lambda: throughput.measure(1 if options.quick else 3, 0.05 if options.quick else workload.DAYS),
         ),
+        "kernels": (kernels, lambda: kernels.measure(2 if options.quick else 8)),
         "planner": (planner, lambda: planner.measure(10**4 if options.quick else 10**6, 70_000)),
         "server": (server, lambda: server.measure(200 if options.quick else 1000)),
         "loading": (loading, lambda: loading.measure(10 if options.quick else 40)),
     }
     RESULTS.mkdir(exist_ok=True)
+    machine = f"{platform.processor() or platform.machine()}, Python {platform.python_version()}"
     found = {}
     lines = ["| what | measured |", "|---|---|"]
     for name, (module, measure) in parts.items():
@@ -37,9 +39,9 @@ def main() -> None:
         for what, figure in module.rows(found[name]):
             lines.append(f"| {what} | {figure} |")
             print(f"  {what}: {figure}", flush=True)
+        (RESULTS / f"{name}.json").write_text(json.dumps({"machine": machine, **found[name]}, indent=2) + "\n")
     if "planner" in found:
         planner.plot(found["planner"], RESULTS / "planner.svg")
-    machine = f"{platform.processor() or platform.machine()}, Python {platform.python_version()}"
     (RESULTS / "latest.json").write_text(json.dumps({"machine": machine, **found}, indent=2) + "\n")
     (RESULTS / "latest.md").write_text(
         "\n".join([f"Measured on {machine}. Ratios travel, times do not.", "", *lines, ""])

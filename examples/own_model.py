@@ -5,6 +5,9 @@
 Where it takes them, its constructor is given `shape` (of one sample), `classes` and `tokens` (for text); whatever else
 it takes is a setting. It must give one score for each class. From a configuration the same class is
 `[model] name = "own_model:SmallCNN"`.
+
+`afbs.nn.ConvPoolReLU` stands for a convolution, `MaxPool2d(2)` and ReLU. It has the parameters of the convolution, and
+on a CPU it is several times as fast as the three where channels are few.
 """
 
 from __future__ import annotations
@@ -12,6 +15,7 @@ from __future__ import annotations
 from torch import Tensor, nn
 
 import afbs
+from afbs.nn import ConvPoolReLU
 
 
 class SmallCNN(nn.Module):
@@ -20,9 +24,7 @@ class SmallCNN(nn.Module):
     def __init__(self, shape: tuple[int, ...], classes: int, channels: int = 8):
         super().__init__()
         self.layers = nn.Sequential(
-            nn.Conv2d(shape[0], channels, 3, padding=1),
-            nn.ReLU(),
-            nn.MaxPool2d(2),
+            ConvPoolReLU(shape[0], channels, 3, padding=1),
             nn.Flatten(),
             nn.Linear(channels * (shape[1] // 2) * (shape[2] // 2), classes),
         )

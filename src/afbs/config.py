@@ -29,6 +29,7 @@ from afbs.interfaces import (
     Source,
     Transport,
 )
+from afbs.native.choice import settled
 from afbs.types import ModelChoice, Training, UserError
 
 
@@ -122,6 +123,7 @@ _PARTS: dict[str, tuple[str, type]] = {
 _MAY_BE_INFINITE = ("latency", "availability")
 _TOML = (bool, int, float, str, list, tuple, Mapping)
 _DEFAULT_MODEL = "lenet5"
+_KERNELS = Literal["auto", "native", "torch"]
 TABLES = [*_SETTINGS, *_PARTS, "model"]
 
 
@@ -180,6 +182,13 @@ def accepts(part: Any, setting: str, value: Any) -> bool:
     return True
 
 
+def with_kernel(config: Config) -> Config:
+    """The same with the kernel that a run is trained with from its first job to its last."""
+    model = settled(config.model, config.run.device)
+    table = {**config.tables["model"], "kernel": model.kernel}
+    return dataclasses.replace(config, model=model, tables={**config.tables, "model": table})
+
+
 def _tables(source: Config | Mapping[str, Any] | str | Path) -> dict[str, Any]:
     if isinstance(source, Config):
         objects = {table: getattr(source, table) for table in _PARTS}
@@ -207,7 +216,7 @@ def _override(tables: dict[str, Any], path: str, value: Any) -> None:
         return
     before = tables.get(table, {})
     if isinstance(before, ModelChoice):
-        before = {"name": before.build, **before.settings}
+        before = {"name": before.build, "kernel": before.kernel, **before.settings}
     elif not isinstance(before, Mapping):
         before = _as_table(before)
     if "name" in value and value["name"] != before.get("name"):
@@ -268,21 +277,25 @@ def _own_data(given: Any) -> Any:
 
 
 def _model(given: Any) -> tuple[ModelChoice, dict[str, Any]]:
-    if isinstance(given, ModelChoice):
-        return given, {"name": given.build if isinstance(given.build, str) else _path(given.build), **given.settings}
+    if not isinstance(given, ModelChoice):
+        given = _model_choice(given)
+    name = given.build if isinstance(given.build, str) else _path(given.build)
+    return given, {"name": name, "kernel": given.kernel, **given.settings}
+
+
+def _model_choice(given: Any) -> ModelChoice:
     if not isinstance(given, Mapping):
         if not callable(given):
             raise UserError(f"`model` must be a table, a class or a function that builds a module, got {given!r}.")
-        return ModelChoice(given, {}), {"name": _path(given)}
-    settings = {key: value for key, value in given.items() if key != "name"}
-    name = given.get("name", _DEFAULT_MODEL)
-    if callable(name):
-        return ModelChoice(name, settings), {"name": _path(name), **settings}
-    if not isinstance(name, str):
+        given = {"name": given}
+    name, kernel = given.get("name", _DEFAULT_MODEL), given.get("kernel", "auto")
+    if not callable(name) and not isinstance(name, str):
         raise UserError(f"`model.name` must be text, got {name!r}.")
-    registry.check("model", name)
-    build = registry.find("model", name) if registry.is_shadowed(name) else name
-    return ModelChoice(build, settings), {"name": name, **settings}
+    settings = {key: value for key, value in given.items() if key not in ("name", "kernel")}
+    if isinstance(name, str):
+        registry.check("model", name)
+        name = registry.find("model", name) if registry.is_shadowed(name) else name
+    return ModelChoice(name, settings, registry.checked("model.kernel", _KERNELS, kernel))
 
 
 def _settings(table: str, cls: type, given: Any) -> Any:

@@ -286,6 +286,7 @@ class ModelChoice:
 
     build: str | Callable[..., Any]
     settings: Mapping[str, Any] = field(default_factory=dict)
+    kernel: Literal["auto", "native", "torch"] = "torch"
 
 
 @dataclass(frozen=True, slots=True)

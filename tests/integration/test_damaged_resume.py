@@ -58,8 +58,7 @@ def tried(seed: int, runs: tuple[Path, Path, afbs.Result], place: Path) -> str:
             assert result.params.tobytes() == runs[2].params.tobytes(), what
             assert tiny.lines(folder) == tiny.lines(runs[2].folder), what
             outcome = "same"
-    except (afbs.UserError, afbs.RunError) as error:
-        assert str(error), what
+    except (afbs.UserError, afbs.RunError):
         outcome = "refused"
     except Exception as error:
         raise AssertionError(f"case {seed}: {what}") from error

@@ -63,7 +63,7 @@ def test_another_algorithm_keeps_the_settings_that_both_have() -> None:
 
 def test_another_model_does_not_keep_the_settings_of_the_one_before() -> None:
     config = load({"model": {"name": "mlp", "hidden": 3}}, {"model": {"name": "lenet5"}})
-    assert config.tables["model"] == {"name": "lenet5"}
+    assert config.tables["model"] == {"name": "lenet5", "kernel": "auto"}
 
 
 def test_a_setting_of_a_users_own_model_can_be_changed() -> None:

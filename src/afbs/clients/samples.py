@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from typing import final
+from functools import cached_property
+from typing import Any, final
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from afbs.clients.workload import EVALUATION_PART, Workload
@@ -14,7 +16,10 @@ from afbs.types import ClientId
 
 @final
 class Samples:
-    """On a CPU, reads from memory-mapped arrays what a job needs, and no more; another device is given all of it."""
+    """On a CPU, reads from memory-mapped arrays what a job needs, and no more; another device is given all of it.
+
+    Images of bytes can also be had as they are, with a table that says what each byte of each channel stands for.
+    """
 
     def __init__(self, workload: Workload):
         self._data = workload.dataset
@@ -28,6 +33,20 @@ class Samples:
         scale = torch.tensor(self._data.scale, dtype=torch.float32)
         self._factor = (1.0 / (unit * scale)).view(channels).to(self._device)
         self._offset = (-torch.tensor(self._data.shift, dtype=torch.float32) / scale).view(channels).to(self._device)
+        self.train_bytes, self.test_bytes = _bytes(self._data.train_x), _bytes(self._data.test_x)
+
+    @cached_property
+    def table(self) -> Tensor:
+        """What a byte of a channel stands for: (channels, 256)."""
+        every = torch.arange(256, dtype=torch.uint8).expand(1, self._data.train_x.shape[1], 1, 256)
+        return self._prepared(every)[0, :, 0].contiguous()
+
+    def chosen(self, client: ClientId) -> NDArray[np.int64]:
+        """Which training samples are a client's."""
+        return self._indices[client]
+
+    def labels(self, client: ClientId) -> NDArray[np.int64]:
+        return self._data.train_y[self._indices[client]]
 
     def client(self, client: ClientId) -> tuple[Tensor, Tensor]:
         """A client's training samples and their labels."""
@@ -40,11 +59,23 @@ class Samples:
 
     def test(self, part: int) -> tuple[Tensor, Tensor]:
         """One part of the test set and its labels."""
-        chosen = slice(part * EVALUATION_PART, (part + 1) * EVALUATION_PART)
+        chosen = slice(self.test_start(part), self.test_start(part + 1))
         samples = torch.from_numpy(np.array(self._data.test_x[chosen])).to(self._device)
-        return self._prepared(samples), torch.from_numpy(np.array(self._data.test_y[chosen]))
+        return self._prepared(samples), self.test_labels(part)
+
+    def test_start(self, part: int) -> int:
+        """The number of the first sample of one part of the test set."""
+        return part * EVALUATION_PART
+
+    def test_labels(self, part: int) -> Tensor:
+        return torch.from_numpy(np.array(self._data.test_y[self.test_start(part) : self.test_start(part + 1)]))
 
     def _prepared(self, samples: Tensor) -> Tensor:
         if self._data.tokens:
             return samples.long()
         return samples.float().mul_(self._factor).add_(self._offset)
+
+
+def _bytes(samples: NDArray[Any]) -> NDArray[np.uint8] | None:
+    """The same, if it is images of bytes that a kernel can read where they are."""
+    return samples if samples.dtype == np.uint8 and samples.ndim == 4 and samples.flags.c_contiguous else None

@@ -1,4 +1,4 @@
-"""Local training and evaluation: the only place that calls `backward()`."""
+"""Local training and evaluation."""
 
 from __future__ import annotations
 
@@ -12,12 +12,13 @@ from torch.nn.functional import cross_entropy
 from afbs.clients.batches import batches, names_small_batches
 from afbs.clients.build import build
 from afbs.clients.flatten import FlatModel
+from afbs.clients.gradient import Gradient, Torch
+from afbs.clients.lenet5 import NativeLenet5
 from afbs.clients.samples import Samples
 from afbs.clients.workload import Workload
+from afbs.native.choice import settled
 from afbs.seeds import Key
 from afbs.types import Evaluated, Order, Shipped, Vector
-
-_EVALUATION_BATCH = 500
 
 
 @final
@@ -28,7 +29,7 @@ class Trainer:
         self._work = workload
         torch.manual_seed(Key.root(workload.seed, "model").integer())
         self._model = FlatModel(build(workload.model, workload.dataset).to(workload.device))
-        self._samples = Samples(workload)
+        self._gradient = _gradient(workload, self._model)
         self._jobs = Key.root(workload.seed, "job")
 
     def initial(self) -> Vector:
@@ -54,24 +55,23 @@ class Trainer:
         key = self._jobs.child(order.client, order.occurrence)
         rng = key.generator()
         _seed(key.integer(), device)
-        samples, labels = self._samples.client(order.client)
+        number = self._gradient.begin(order.client)
         start = torch.from_numpy(base).to(device)
         memory = None if state is None else torch.from_numpy(state).to(device)[: len(model.trainable)]
         model.load(start)
-        model.module.train()
         params, anchor = model.trainable, start[: len(model.trainable)]
         steps = seen = 0
-        sizes = batches(len(labels), training)
+        sizes = batches(number, training)
         epochs = -(-order.steps // len(sizes)) or order.epochs or training.epochs
         most = order.steps or epochs * len(sizes)
-        for _ in range(epochs):
-            shuffle = torch.from_numpy(rng.permutation(len(labels))[: sum(sizes)]).to(device)
-            shuffled, targets = torch.split(samples[shuffle], sizes), torch.split(labels[shuffle], sizes)
-            for x, y in zip(shuffled[: most - steps], targets, strict=False):
-                model.backward(cross_entropy(model.module(x), y))
+        while steps < most:
+            chosen = sizes[: most - steps]
+            shuffled = rng.permutation(number)[: sum(chosen)]
+            for batch in self._gradient.batches(shuffled, chosen):
+                self._gradient.of(batch)
                 model.descend(order.rate, rule.gradient(params, anchor, memory))
-                seen += len(y)
-            steps += min(len(sizes), most - steps)
+            steps += len(chosen)
+            seen += len(shuffled)
         end = model.vector.cpu().numpy()
         if self._work.ships == "delta":
             np.subtract(base, end, out=out)
@@ -87,20 +87,22 @@ class Trainer:
         """The model on one part of the test set."""
         began = perf_counter()
         self._model.load(torch.from_numpy(base))
-        self._model.module.eval()
-        samples, labels = self._samples.test(part)
         classes = self._work.dataset.classes
         loss = 0.0
         confusion = torch.zeros(classes * classes, dtype=torch.int64)
-        parts = zip(torch.split(samples, _EVALUATION_BATCH), torch.split(labels, _EVALUATION_BATCH), strict=True)
-        with torch.inference_mode():
-            for x, y in parts:
-                scores = self._model.module(x).cpu()
-                loss += float(cross_entropy(scores, y, reduction="sum"))
-                # A model that has diverged predicts class 0: argmax of NaN is not a class.
-                guess = scores.nan_to_num().argmax(1).clamp_(max=classes - 1)
-                confusion += torch.bincount(y * classes + guess, minlength=classes * classes)
+        for scores, y in self._gradient.scores(part):
+            loss += float(cross_entropy(scores, y, reduction="sum"))
+            # A model that has diverged predicts class 0: argmax of NaN is not a class.
+            guess = scores.nan_to_num().argmax(1).clamp_(max=classes - 1)
+            confusion += torch.bincount(y * classes + guess, minlength=classes * classes)
         return Evaluated(task, confusion.view(classes, classes).numpy(), loss, perf_counter() - began)
+
+
+def _gradient(work: Workload, model: FlatModel) -> Gradient:
+    samples = Samples(work)
+    if settled(work.model, work.device).kernel == "torch":
+        return Torch(model, samples)
+    return NativeLenet5(model, samples, tuple(work.dataset.train_x.shape[1:]), work.dataset.classes)
 
 
 def _seed(seed: int, device: str) -> None:

@@ -20,6 +20,7 @@ from afbs.config import Config
 from afbs.data import fingerprint
 from afbs.engine.server import Server
 from afbs.interfaces import Algorithm
+from afbs.native.library import best
 from afbs.population import Population
 from afbs.record.result import Result
 from afbs.record.schema import SCHEMA
@@ -55,9 +56,11 @@ def meta(config: Config, population: Population, parameters: int) -> dict[str, A
             "processor": platform.processor() or platform.machine(),
             "cores": os.cpu_count(),
             "workers": config.executor.number,
+            "native": best(),
         },
         "git": _commit(),
         "settings": digests(config),
+        "kernel": config.model.kernel,
         "data": fingerprint(population.dataset),
         "parameters": parameters,
         "horizon": config.run.horizon,

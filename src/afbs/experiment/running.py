@@ -17,7 +17,7 @@ from typing import Any
 import tomli_w
 from threadpoolctl import threadpool_limits
 
-from afbs.config import Config, load
+from afbs.config import Config, load, with_kernel
 from afbs.data import fingerprint
 from afbs.engine.run import Run
 from afbs.engine.stopping import SafelyStopped
@@ -62,7 +62,7 @@ def run(
     `run("a.toml", **{"training.lr": 0.1})`. How far it has come is shown unless `progress` is False; `on_progress` is
     told, too, and `on_note` whatever else there is to say.
     """
-    config = load(source, overrides)
+    config = with_kernel(load(source, overrides))
     with (
         watched(config.name, config.run.horizon, progress, on_progress) as observe,
         closing(config.executor.start()) as pool,
@@ -99,7 +99,7 @@ def resume(
     if is_done(path):
         return Result.open(path)
     known = read_meta(path) if (path / "meta.json").exists() else None
-    config = load(path / "config.toml", overrides, modules=known.get("modules", ()) if known else ())
+    config = with_kernel(load(path / "config.toml", overrides, modules=known.get("modules", ()) if known else ()))
     if known is not None:
         provenance.refuse_changes(config, path, known.get("settings", {}))
     with (

@@ -1,0 +1,118 @@
+"""LeNet-5's gradient by one call of a C function a batch."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from ctypes import byref
+from itertools import accumulate
+from typing import final
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from afbs.clients.flatten import FlatModel
+from afbs.clients.gradient import EVALUATION_BATCH, Gradient
+from afbs.clients.samples import Samples
+from afbs.native.library import Lenet5Shape, kernels
+from afbs.types import ClientId, UserError
+
+
+@final
+class NativeLenet5(Gradient):
+    """A job's samples are laid out once, as the kernel wants them; an epoch's order is only numbers."""
+
+    def __init__(self, model: FlatModel, samples: Samples, shape: tuple[int, ...], classes: int):
+        self._model = model
+        self._source = samples
+        self._kernels = kernels()
+        channels, height, width = shape
+        margin = 2 if min(height, width) < 32 else 0
+        self._shape = Lenet5Shape(channels, height, width, margin, classes)
+        self._image = shape
+        self._sample: int = self._kernels.lenet5_sample(byref(self._shape))
+        self._room = torch.empty(self._kernels.lenet5_room(byref(self._shape)))
+        self._laid = torch.empty(0, self._sample)
+        self._wild = torch.empty(0, dtype=torch.uint8)
+
+    def begin(self, client: ClientId) -> int:
+        chosen = self._source.chosen(client)
+        self._labels = np.ascontiguousarray(self._source.labels(client), np.int64)
+        lowest, highest = (int(self._labels.min()), int(self._labels.max())) if len(chosen) else (0, 0)
+        if lowest < 0 or highest >= self._shape.classes:
+            raise UserError(f"`data`: labels must be 0 to {self._shape.classes - 1}, got {lowest} to {highest}.")
+        if self._source.train_bytes is None:
+            self._lay_out(self._source.client(client)[0])
+        else:
+            self._lay_out_bytes(self._source.train_bytes, chosen)
+        return len(chosen)
+
+    def batches(self, order: NDArray[np.int64], sizes: Sequence[int]) -> Iterable[NDArray[np.int64]]:
+        ends = accumulate(sizes)
+        return [order[end - size : end] for size, end in zip(sizes, ends, strict=True)]
+
+    def of(self, batch: NDArray[np.int64]) -> None:
+        self._kernels.lenet5_gradient(
+            byref(self._shape),
+            self._model.trainable.data_ptr(),
+            self._laid.data_ptr(),
+            self._wild.data_ptr(),
+            self._labels.ctypes.data,
+            batch.ctypes.data,
+            len(batch),
+            self._model.gradient.data_ptr(),
+            self._room.data_ptr(),
+        )
+
+    def scores(self, part: int) -> Iterator[tuple[Tensor, Tensor]]:
+        images, labels = self._source.test_bytes, self._source.test_labels(part)
+        samples = self._source.test(part)[0] if images is None else None
+        for first in range(0, len(labels), EVALUATION_BATCH):
+            y = labels[first : first + EVALUATION_BATCH]
+            if samples is not None:
+                self._lay_out(samples[first : first + EVALUATION_BATCH])
+            elif images is not None:
+                self._lay_out_bytes(images, self._source.test_start(part) + first + np.arange(len(y)))
+            yield self._scores(len(y)), y
+
+    def _scores(self, n: int) -> Tensor:
+        found = torch.empty(n, self._shape.classes)
+        self._kernels.lenet5_scores(
+            byref(self._shape),
+            self._model.trainable.data_ptr(),
+            self._laid.data_ptr(),
+            n,
+            found.data_ptr(),
+            self._room.data_ptr(),
+        )
+        return found
+
+    def _lay_out(self, samples: Tensor) -> None:
+        samples = samples.contiguous()
+        self._make_room(samples.shape)
+        self._kernels.lenet5_lay_out(
+            byref(self._shape), samples.data_ptr(), len(samples), self._laid.data_ptr(), self._wild.data_ptr()
+        )
+
+    def _lay_out_bytes(self, images: NDArray[np.uint8], chosen: NDArray[np.int64]) -> None:
+        self._make_room((len(chosen), *images.shape[1:]))
+        chosen = np.ascontiguousarray(chosen, np.int64)
+        if len(chosen) and not 0 <= int(chosen.min()) <= int(chosen.max()) < len(images):
+            raise IndexError(f"samples {int(chosen.min())} to {int(chosen.max())} of {len(images)}")
+        self._kernels.lenet5_lay_out_bytes(
+            byref(self._shape),
+            images.ctypes.data,
+            chosen.ctypes.data,
+            len(chosen),
+            self._source.table.data_ptr(),
+            self._laid.data_ptr(),
+            self._wild.data_ptr(),
+        )
+
+    def _make_room(self, shape: tuple[int, ...]) -> None:
+        if tuple(shape[1:]) != self._image:
+            raise UserError(f"`data`: samples of shape {tuple(shape[1:])}, not {self._image}.")
+        if shape[0] > len(self._laid):
+            self._laid = torch.empty(shape[0], self._sample)
+            self._wild = torch.empty(shape[0], dtype=torch.uint8)

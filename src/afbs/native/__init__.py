@@ -1,0 +1,1 @@
+"""The native kernels: C functions for small networks, opened with ctypes. Nothing here needs torch."""
