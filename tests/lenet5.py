@@ -70,7 +70,7 @@ def distance(found: Tensor, exact: Tensor) -> float:
 def through(gradient: Gradient, model: FlatModel) -> Tensor:
     """Of the whole client, in one batch."""
     n = gradient.begin(0)
-    (whole,) = gradient.batches(np.arange(n), n)
+    (whole,) = gradient.batches(np.arange(n), [n])
     model.gradient.fill_(7.0)
     gradient.of(whole)
     return model.gradient.clone()

@@ -108,7 +108,7 @@ def test_the_samples_of_a_batch_are_taken_in_the_order_that_was_asked_for(level:
     gradient = NativeLenet5(model, source(x, y, 10), COLOUR, 10)
     assert gradient.begin(0) == 12
     order = torch.randperm(12, generator=torch.Generator().manual_seed(1))
-    batches = list(gradient.batches(order.numpy(), 5))
+    batches = list(gradient.batches(order.numpy(), [5, 5, 2]))
     assert [len(chosen) for chosen in batches] == [5, 5, 2]
     gradient.of(batches[1])
     chosen = order[5:10]
