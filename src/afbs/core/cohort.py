@@ -41,6 +41,8 @@ class Cohort(NamedTuple):
         if self.awaited and not self.short:
             return self, []
         chosen = pool.sample(rounds.size(pool.room), key)
+        if self.short and not chosen:
+            return self, []  # nobody to ask yet; who is awaited goes on being awaited
         return Cohort(self.awaited + len(chosen), pool.version, pool.time, self.answers), chosen
 
     def answered(self, update: Update, rounds: Rounds) -> tuple[Cohort, Step | None]:

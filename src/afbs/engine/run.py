@@ -137,13 +137,13 @@ class Run:
     def go(
         self, events: Iterator[Event | Waiting], checkpoint: Checkpoint | None = None, witness: Witness | None = None
     ) -> Stopped:
-        """Everything in `events`. With a checkpoint, the events up to it are only read, not done, and the witness
-        sees to it that they are what they were."""
+        """Everything in `events`. With a checkpoint, the events up to it are only read, not done, and a witness sees
+        to it that they are what they were."""
         self._events = events
         if checkpoint is None:
             self.server.begin()
         else:
-            self._take_up(checkpoint, witness or Witness(()))
+            self._take_up(checkpoint, witness)
         while True:
             # Here and only here is everything in order: between two turns a run can be stopped and saved.
             stop_if_asked(self)
@@ -397,21 +397,22 @@ class Run:
 
     # taking up a run again
 
-    def _take_up(self, checkpoint: Checkpoint, witness: Witness) -> None:
+    def _take_up(self, checkpoint: Checkpoint, witness: Witness | None) -> None:
         """Read the plan up to the checkpoint, without doing it, and continue from there."""
-        self._told = witness.facts()
+        see = witness.see if witness else _look_away
+        self._told = witness.facts() if witness else deque()
         time = 0.0
         while checkpoint.version > 0:
             pending = self._next_step()
             if pending is None:
                 raise UserError("The run ends before its checkpoint: its configuration was changed after it began.")
             for event in pending.events:
-                witness.see(event)
+                see(event)
                 if isinstance(event, Lost):
                     self.server.versions.let_go(event.order.version)
             if pending.decided is None:
                 continue
-            witness.see(pending.decided)
+            see(pending.decided)
             for update in (*pending.decided.step.used, *pending.decided.step.dropped):
                 self.server.versions.let_go(update.base_version)
             if pending.decided.version == checkpoint.version:
@@ -419,3 +420,7 @@ class Run:
                 break
         self._timetable.before(time)
         self.server.restore(checkpoint, time)
+
+
+def _look_away(event: Event) -> None:
+    """Nobody has a record to hold it against."""
