@@ -21,6 +21,8 @@ from federation import Losses, World, drive, quadratic
 
 NAMES = registry.names("algorithm")
 SMALL = {"buffer_size": 3, "queue_size": 3}
+SLOWER: dict[Any, dict[str, Any]] = {"adam": {"server_lr": 0.2}, "yogi": {"server_lr": 0.2}}
+"""What goes with a choice: these optimisers move every number by about the rate, however small the mean is."""
 HURRIED: list[dict[str, Any]] = [
     {"deadline": 7.0},
     {"deadline": 0.5},
@@ -40,7 +42,7 @@ def variants(name: str) -> list[Algorithm[Any]]:
     fields = dataclasses.fields(kind)
     usual = kind(**{field.name: SMALL[field.name] for field in fields if field.name in SMALL})
     choices = [
-        dataclasses.replace(usual, **{field.name: value})
+        dataclasses.replace(usual, **{field.name: value}, **SLOWER.get(value, {}))
         for field in fields
         for value in (get_args(hints[field.name]) if get_origin(hints[field.name]) is Literal else ())
         + ((True, False) if hints[field.name] is bool else ())

@@ -69,6 +69,7 @@ class Oracle:
         self.t = 0
         self.versions = [self.w]
         self.zero = [0.0] * len(self.w)
+        self.moments: dict[int, tuple[float, float]] = {}
 
     def extra(self, client: int, theta: Numbers, w: Numbers) -> Numbers:
         return self.zero
@@ -85,6 +86,26 @@ class Oracle:
 
     def lost(self, job: Job) -> None:
         pass
+
+    def descends(self, g: Numbers) -> Numbers:
+        """The next model, if g is the gradient for the server's optimiser: Reddi et al., Algorithm 2, by coordinate."""
+        rule, eta = self.settings.server, self.settings.server_lr
+        if rule == "sgd":
+            return minus(self.w, times(eta, g))
+        beta1, beta2, tau = self.settings.server_momentum, self.settings.server_beta2, self.settings.server_epsilon
+        new = []
+        for j, (w_j, g_j) in enumerate(zip(self.w, g, strict=True)):
+            m, v = self.moments.get(j, (0.0, tau**2))
+            if rule == "momentum":
+                m = beta1 * m + g_j
+                new.append(w_j - eta * m)
+            else:
+                m = beta1 * m + (1 - beta1) * g_j
+                grows = {"adam": g_j**2 - v, "yogi": g_j**2 * (1 if g_j**2 > v else -1)}[rule]
+                v = v + (1 - beta2) * grows
+                new.append(w_j - eta * m / (sqrt(v) + tau))
+            self.moments[j] = (m, v)
+        return new
 
     def becomes(self, w: Numbers) -> None:
         self.w = w
@@ -128,7 +149,7 @@ class FedAvgOracle(Rounds):
         w = self.zero
         for n_k, job in zip(counts, answers, strict=True):
             w = add(w, times(n_k / sum(counts), job.end))
-        return w
+        return self.descends(minus(self.w, w))
 
 
 class FedDynOracle(Rounds):
@@ -201,7 +222,7 @@ class Buffered(Oracle):
         self.buffer.append(job)
         if len(self.buffer) == self.settings.buffer_size:
             buffer, self.buffer = self.buffer, []
-            self.becomes(minus(self.w, times(self.settings.server_lr, self.direction(buffer))))
+            self.becomes(self.descends(self.direction(buffer)))
 
     def direction(self, buffer: list[Job]) -> Numbers:
         raise NotImplementedError
@@ -274,17 +295,23 @@ ORACLES = {
 }
 discounts = st.sampled_from(["each", "freshest", "none"])
 sizes = st.integers(1, 5)
-rates = st.sampled_from([1.0, 0.5, 2.0])
+server = {
+    "server": st.sampled_from(["sgd", "sgd", "momentum", "adam", "yogi"]),
+    "server_lr": st.sampled_from([1.0, 0.5, 0.1]),
+    "server_momentum": st.sampled_from([0.0, 0.5, 0.9]),
+    "server_beta2": st.sampled_from([0.9, 0.99]),
+    "server_epsilon": st.sampled_from([0.01, 0.1]),
+}
 ALGORITHMS = {
     "afbs": st.builds(
         AFBS,
         buffer_size=sizes,
-        server_lr=rates,
+        **server,
         survival=st.sampled_from(["buffer", "cluster", "none"]),
         clustering=st.booleans(),
         weights=discounts,
     ),
-    "ca2fl": st.builds(CA2FL, buffer_size=sizes, server_lr=st.sampled_from([1.0, 0.5])),
+    "ca2fl": st.builds(CA2FL, buffer_size=sizes, **server),
     "fedasync": st.builds(
         FedAsync,
         mixing=st.sampled_from([0.1, 0.6, 1.0]),
@@ -295,8 +322,8 @@ ALGORITHMS = {
         proximal=st.sampled_from([0.0, 0.005, 0.5]),
         mode=st.sampled_from(["model", "delta"]),
     ),
-    "fedavg": st.builds(FedAvg, average=st.sampled_from(["weighted", "uniform"])),
-    "fedbuff": st.builds(FedBuff, buffer_size=sizes, server_lr=rates, staleness=discounts),
+    "fedavg": st.builds(FedAvg, average=st.sampled_from(["weighted", "uniform"]), **server),
+    "fedbuff": st.builds(FedBuff, buffer_size=sizes, staleness=discounts, **server),
     "feddyn": st.builds(FedDyn, alpha=st.sampled_from([0.01, 0.1, 1.0])),
     "fedfa": st.builds(FedFa, queue_size=sizes, mode=st.sampled_from(["model", "delta"])),
 }
