@@ -20,13 +20,14 @@ from afbs.types import Decided, Woken
 from federation import Losses, World, drive, quadratic
 
 NAMES = registry.names("algorithm")
-SMALL = {"buffer_size": 3, "queue_size": 3}
+SMALL = {"buffer_size": 3, "queue_size": 3, "adaptive_lr": 0.3, "arrival_lr": 0.5}
 SLOWER: dict[Any, dict[str, Any]] = {"adam": {"server_lr": 0.2}, "yogi": {"server_lr": 0.2}}
 """What goes with a choice: these optimisers move every number by about the rate, however small the mean is."""
 HURRIED: list[dict[str, Any]] = [
     {"deadline": 7.0},
     {"deadline": 0.5},
     {"max_staleness": 1},
+    {"delay_threshold": 0},
     {"max_staleness": 1, "deadline": 7.0},
     {"quorum": 2},
     {"quorum": 2, "over_selection": 0.5},
@@ -36,7 +37,7 @@ HURRIED: list[dict[str, Any]] = [
 
 
 def variants(name: str) -> list[Algorithm[Any]]:
-    """The algorithm with small buffers, as it is, with every other choice of one setting, and in a hurry."""
+    """The algorithm with small buffers and quick steps, with every other choice of one setting, and in a hurry."""
     kind = registry.find("algorithm", name)
     hints = get_type_hints(kind)
     fields = dataclasses.fields(kind)
@@ -194,4 +195,5 @@ def test_its_memory_is_float32_and_just_as_large_as_it_says(algorithm: Algorithm
     arrays = [array for memory in outcome.memories for array in memory.values()]
     assert all(array.dtype == np.float32 and array.flags.c_contiguous for array in arrays if array.ndim)
     most = max(sum(array.nbytes for array in memory.values()) for memory in outcome.memories)
-    assert most == algorithm.memory_bytes(6, len(world.clients))
+    said = algorithm.memory_bytes(6, len(world.clients))
+    assert most == said if getattr(algorithm, "max_staleness", np.inf) == np.inf else most <= said

@@ -18,13 +18,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from afbs import registry
+from afbs.algorithms.ace import ACE
 from afbs.algorithms.afbs import AFBS
 from afbs.algorithms.ca2fl import CA2FL
+from afbs.algorithms.fadas import FADAS
 from afbs.algorithms.fedasync import FedAsync
 from afbs.algorithms.fedavg import FedAvg
 from afbs.algorithms.fedbuff import FedBuff
 from afbs.algorithms.feddyn import FedDyn
 from afbs.algorithms.fedfa import FedFa
+from afbs.algorithms.fedstaleweight import FedStaleWeight
 from afbs.latency.uniform import Uniform
 from afbs.seeds import Key
 from afbs.types import Arrived, Dispatched, Lost
@@ -260,6 +263,73 @@ class CA2FLOracle(Buffered):
         return v
 
 
+class FADASOracle(Buffered):
+    """AMSGrad, one coordinate after another; the rate by the longest delay in the buffer."""
+
+    def arrived(self, job: Job) -> None:
+        self.buffer.append(job)
+        if len(self.buffer) < self.settings.buffer_size:
+            return
+        buffer, self.buffer = self.buffer, []
+        longest = max(self.t - job.began for job in buffer)
+        eta, tau_c = self.settings.adaptive_lr, self.settings.delay_threshold
+        eta = min(eta, 1 / longest) if longest > tau_c else eta
+        beta1, beta2, eps = self.settings.server_momentum, self.settings.server_beta2, self.settings.server_epsilon
+        new = []
+        for j, w_j in enumerate(self.w):
+            g = sum(job.delta[j] for job in buffer) / len(buffer)
+            m, v, top = self.seen.get(j, (0.0, 0.0, 0.0))
+            m, v = beta1 * m + (1 - beta1) * g, beta2 * v + (1 - beta2) * g**2
+            top = max(top, v)
+            self.seen[j] = (m, v, top)
+            new.append(w_j - eta * m / (sqrt(top) + eps))
+        self.becomes(new)
+
+    def __init__(self, *about: Any):
+        super().__init__(*about)
+        self.seen: dict[int, tuple[float, float, float]] = {}
+
+
+class FedStaleWeightOracle(Buffered):
+    """Every client's whole history of staleness is kept, and averaged anew each time."""
+
+    def __init__(self, *about: Any):
+        super().__init__(*about)
+        self.history: dict[int, list[int]] = {}
+
+    def direction(self, buffer: list[Job]) -> Numbers:
+        for job in buffer:
+            self.history.setdefault(job.client, []).append(self.t - job.began)
+        share = []
+        for job in buffer:
+            taus = self.history[job.client]
+            share.append(Fraction(self.settings.buffer_size * sum(taus), len(taus)) + 1)
+        mean = self.zero
+        for p, job in zip(share, buffer, strict=True):
+            mean = add(mean, times(float(p / sum(share)), job.delta))
+        return mean
+
+
+class ACEOracle(Oracle):
+    """The cache as a full table, summed anew at every arrival."""
+
+    def __init__(self, *about: Any):
+        super().__init__(*about)
+        self.cache: dict[int, Job] = {}
+
+    def arrived(self, job: Job) -> None:
+        most = self.settings.max_staleness
+        if self.t - job.began > most:
+            return
+        self.cache[job.client] = job
+        active = [cached for cached in self.cache.values() if self.t - cached.began <= most]
+        u = self.zero
+        for cached in active:
+            u = add(u, cached.delta)
+        n = len(self.world.clients) if most == float("inf") else len(active)
+        self.becomes(minus(self.w, times(self.settings.arrival_lr / n, u)))
+
+
 class AFBSOracle(Buffered):
     """Algorithm 2 with exact fractions. `drop = "random"` has no equation: see the unit tests."""
 
@@ -285,13 +355,16 @@ class AFBSOracle(Buffered):
 
 
 ORACLES = {
+    "ace": ACEOracle,
     "afbs": AFBSOracle,
     "ca2fl": CA2FLOracle,
+    "fadas": FADASOracle,
     "fedasync": FedAsyncOracle,
     "fedavg": FedAvgOracle,
     "fedbuff": FedBuffOracle,
     "feddyn": FedDynOracle,
     "fedfa": FedFaOracle,
+    "fedstaleweight": FedStaleWeightOracle,
 }
 discounts = st.sampled_from(["each", "freshest", "none"])
 sizes = st.integers(1, 5)
@@ -303,6 +376,11 @@ server = {
     "server_epsilon": st.sampled_from([0.01, 0.1]),
 }
 ALGORITHMS = {
+    "ace": st.builds(
+        ACE,
+        arrival_lr=st.sampled_from([0.1, 0.5, 1.0]),
+        max_staleness=st.sampled_from([float("inf"), float("inf"), 0.0, 1.0, 3.0]),
+    ),
     "afbs": st.builds(
         AFBS,
         buffer_size=sizes,
@@ -312,6 +390,15 @@ ALGORITHMS = {
         weights=discounts,
     ),
     "ca2fl": st.builds(CA2FL, buffer_size=sizes, **server),
+    "fadas": st.builds(
+        FADAS,
+        buffer_size=sizes,
+        adaptive_lr=st.sampled_from([0.1, 0.5, 1.0]),
+        delay_threshold=st.sampled_from([float("inf"), 0.0, 2.0]),
+        server_momentum=server["server_momentum"],
+        server_beta2=server["server_beta2"],
+        server_epsilon=server["server_epsilon"],
+    ),
     "fedasync": st.builds(
         FedAsync,
         mixing=st.sampled_from([0.1, 0.6, 1.0]),
@@ -326,6 +413,7 @@ ALGORITHMS = {
     "fedbuff": st.builds(FedBuff, buffer_size=sizes, staleness=discounts, **server),
     "feddyn": st.builds(FedDyn, alpha=st.sampled_from([0.01, 0.1, 1.0])),
     "fedfa": st.builds(FedFa, queue_size=sizes, mode=st.sampled_from(["model", "delta"])),
+    "fedstaleweight": st.builds(FedStaleWeight, buffer_size=sizes, **server),
 }
 
 
