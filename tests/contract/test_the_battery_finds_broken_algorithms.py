@@ -212,7 +212,7 @@ class Thawed(Algorithm[Any]):
 BROKEN = {
     ChangesItsState: "`receive` changed what it was given",
     Gambles: "answered differently when it was asked again",
-    ForgetsOne: "neither uses nor drops",
+    ForgetsOne: "neither used nor dropped",
     UsesOneTwice: "`UsesOneTwice.receive` .* earlier step",
     WaitsForEver: "nobody is left to ask",
     MindsLosses: "standstill",

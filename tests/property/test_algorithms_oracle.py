@@ -446,7 +446,8 @@ def close(actual: Any, expected: Any) -> bool:
 
 
 def test_every_algorithm_has_an_oracle() -> None:
-    assert sorted(ORACLES) == sorted(ALGORITHMS) == registry.names("algorithm")
+    elsewhere = ["fedcompass"]  # in a file of its own, with clients whose latency follows their work
+    assert sorted([*ORACLES, *elsewhere]) == sorted([*ALGORITHMS, *elsewhere]) == registry.names("algorithm")
 
 
 @pytest.mark.parametrize("world_of", [quadratic, network])
