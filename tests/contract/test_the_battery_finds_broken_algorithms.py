@@ -5,6 +5,8 @@ from __future__ import annotations
 import random
 from collections.abc import Sequence
 from dataclasses import dataclass
+from importlib import import_module
+from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
@@ -256,3 +258,22 @@ class Hourly(Sound):
 
 def test_an_algorithm_that_waits_for_hours_is_tried_with_jobs_that_take_as_long() -> None:
     check_algorithm(Hourly(), seconds=600)
+
+
+@pytest.mark.parametrize(
+    ("file", "name", "settings"),
+    [("own_algorithm", "HalfLife", {}), ("content_based", "DropOutliers", {"buffer_size": 4})],
+)
+def test_the_algorithms_that_we_show_as_examples_pass(
+    file: str, name: str, settings: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(Path(__file__).parents[2] / "examples")
+    check_algorithm(getattr(import_module(file), name)(**settings))
+
+
+def test_the_algorithm_on_the_documentations_page_passes() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "algorithms.md").read_text()
+    (code,) = [block.partition("```")[0] for block in page.split("```python\n")[1:] if "class Gentle" in block]
+    names: dict[str, Any] = {"__name__": "gentle"}
+    exec(code, names)
+    check_algorithm(names["Gentle"]())
