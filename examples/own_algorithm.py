@@ -5,7 +5,8 @@
 
 An algorithm is a frozen dataclass. Its fields are its settings: annotate ranges, and a wrong value in a configuration
 gets a clear error. `receive` decides by metadata alone and returns a step or nothing; `weigh` says how much each
-update counts; `apply` is given the vectors. Nothing inside the package has to be edited.
+update counts; `apply` is given the vectors; `stalled` steps with what there is when nobody else can come. Nothing in
+the package has to be edited, and `afbs.testing.check_algorithm(HalfLife())` says whether anything was forgotten.
 """
 
 from __future__ import annotations
@@ -40,6 +41,9 @@ class HalfLife(Algorithm[tuple[Update, ...]]):
     def receive(self, state: tuple[Update, ...], update: Update, key: Key) -> tuple[tuple[Update, ...], Step | None]:
         buffer = (*state, update)
         return ((), Step(used=buffer)) if len(buffer) == self.buffer_size else (buffer, None)
+
+    def stalled(self, state: tuple[Update, ...]) -> tuple[tuple[Update, ...], Step | None]:
+        return (), Step(used=state) if state else None
 
     def weigh(self, used: Sequence[Update]) -> tuple[float, ...]:
         return tuple(0.5 ** (update.staleness / self.half_life) / len(used) for update in used)

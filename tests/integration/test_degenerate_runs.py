@@ -40,7 +40,7 @@ NEXT_TO_NOTHING: dict[str, Any] = {
 @pytest.mark.parametrize("classes", [1, 2])
 @pytest.mark.parametrize("name", registry.names("algorithm"))
 def test_one_client_with_one_class_can_train(name: str, classes: int, tmp_path: Path) -> None:
-    small = {key: 1 for key in ("buffer_size",) if name in ("afbs", "ca2fl", "fedbuff")}
+    small = {"buffer_size": 1} if hasattr(registry.find("algorithm", name), "buffer_size") else {}
     settings = {**NEXT_TO_NOTHING, "data": OneKind(classes), "algorithm": {"name": name, **small}}
     result = afbs.run({}, folder=tmp_path / "run", **settings)
     assert result.summary()["versions"] > 0

@@ -18,13 +18,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from afbs import registry
+from afbs.algorithms.ace import ACE
 from afbs.algorithms.afbs import AFBS
 from afbs.algorithms.ca2fl import CA2FL
+from afbs.algorithms.fadas import FADAS
 from afbs.algorithms.fedasync import FedAsync
 from afbs.algorithms.fedavg import FedAvg
 from afbs.algorithms.fedbuff import FedBuff
 from afbs.algorithms.feddyn import FedDyn
 from afbs.algorithms.fedfa import FedFa
+from afbs.algorithms.fedstaleweight import FedStaleWeight
 from afbs.latency.uniform import Uniform
 from afbs.seeds import Key
 from afbs.types import Arrived, Dispatched, Lost
@@ -69,6 +72,7 @@ class Oracle:
         self.t = 0
         self.versions = [self.w]
         self.zero = [0.0] * len(self.w)
+        self.moments: dict[int, tuple[float, float]] = {}
 
     def extra(self, client: int, theta: Numbers, w: Numbers) -> Numbers:
         return self.zero
@@ -85,6 +89,26 @@ class Oracle:
 
     def lost(self, job: Job) -> None:
         pass
+
+    def descends(self, g: Numbers) -> Numbers:
+        """The next model, if g is the gradient for the server's optimiser: Reddi et al., Algorithm 2, by coordinate."""
+        rule, eta = self.settings.server, self.settings.server_lr
+        if rule == "sgd":
+            return minus(self.w, times(eta, g))
+        beta1, beta2, tau = self.settings.server_momentum, self.settings.server_beta2, self.settings.server_epsilon
+        new = []
+        for j, (w_j, g_j) in enumerate(zip(self.w, g, strict=True)):
+            m, v = self.moments.get(j, (0.0, tau**2))
+            if rule == "momentum":
+                m = beta1 * m + g_j
+                new.append(w_j - eta * m)
+            else:
+                m = beta1 * m + (1 - beta1) * g_j
+                grows = {"adam": g_j**2 - v, "yogi": g_j**2 * (1 if g_j**2 > v else -1)}[rule]
+                v = v + (1 - beta2) * grows
+                new.append(w_j - eta * m / (sqrt(v) + tau))
+            self.moments[j] = (m, v)
+        return new
 
     def becomes(self, w: Numbers) -> None:
         self.w = w
@@ -128,7 +152,7 @@ class FedAvgOracle(Rounds):
         w = self.zero
         for n_k, job in zip(counts, answers, strict=True):
             w = add(w, times(n_k / sum(counts), job.end))
-        return w
+        return self.descends(minus(self.w, w))
 
 
 class FedDynOracle(Rounds):
@@ -201,7 +225,7 @@ class Buffered(Oracle):
         self.buffer.append(job)
         if len(self.buffer) == self.settings.buffer_size:
             buffer, self.buffer = self.buffer, []
-            self.becomes(minus(self.w, times(self.settings.server_lr, self.direction(buffer))))
+            self.becomes(self.descends(self.direction(buffer)))
 
     def direction(self, buffer: list[Job]) -> Numbers:
         raise NotImplementedError
@@ -239,6 +263,73 @@ class CA2FLOracle(Buffered):
         return v
 
 
+class FADASOracle(Buffered):
+    """AMSGrad, one coordinate after another; the rate by the longest delay in the buffer."""
+
+    def arrived(self, job: Job) -> None:
+        self.buffer.append(job)
+        if len(self.buffer) < self.settings.buffer_size:
+            return
+        buffer, self.buffer = self.buffer, []
+        longest = max(self.t - job.began for job in buffer)
+        eta, tau_c = self.settings.adaptive_lr, self.settings.delay_threshold
+        eta = min(eta, 1 / longest) if longest > tau_c else eta
+        beta1, beta2, eps = self.settings.server_momentum, self.settings.server_beta2, self.settings.server_epsilon
+        new = []
+        for j, w_j in enumerate(self.w):
+            g = sum(job.delta[j] for job in buffer) / len(buffer)
+            m, v, top = self.seen.get(j, (0.0, 0.0, 0.0))
+            m, v = beta1 * m + (1 - beta1) * g, beta2 * v + (1 - beta2) * g**2
+            top = max(top, v)
+            self.seen[j] = (m, v, top)
+            new.append(w_j - eta * m / (sqrt(top) + eps))
+        self.becomes(new)
+
+    def __init__(self, *about: Any):
+        super().__init__(*about)
+        self.seen: dict[int, tuple[float, float, float]] = {}
+
+
+class FedStaleWeightOracle(Buffered):
+    """Every client's whole history of staleness is kept, and averaged anew each time."""
+
+    def __init__(self, *about: Any):
+        super().__init__(*about)
+        self.history: dict[int, list[int]] = {}
+
+    def direction(self, buffer: list[Job]) -> Numbers:
+        for job in buffer:
+            self.history.setdefault(job.client, []).append(self.t - job.began)
+        share = []
+        for job in buffer:
+            taus = self.history[job.client]
+            share.append(Fraction(self.settings.buffer_size * sum(taus), len(taus)) + 1)
+        mean = self.zero
+        for p, job in zip(share, buffer, strict=True):
+            mean = add(mean, times(float(p / sum(share)), job.delta))
+        return mean
+
+
+class ACEOracle(Oracle):
+    """The cache as a full table, summed anew at every arrival."""
+
+    def __init__(self, *about: Any):
+        super().__init__(*about)
+        self.cache: dict[int, Job] = {}
+
+    def arrived(self, job: Job) -> None:
+        most = self.settings.max_staleness
+        if self.t - job.began > most:
+            return
+        self.cache[job.client] = job
+        active = [cached for cached in self.cache.values() if self.t - cached.began <= most]
+        u = self.zero
+        for cached in active:
+            u = add(u, cached.delta)
+        n = len(self.world.clients) if most == float("inf") else len(active)
+        self.becomes(minus(self.w, times(self.settings.arrival_lr / n, u)))
+
+
 class AFBSOracle(Buffered):
     """Algorithm 2 with exact fractions. `drop = "random"` has no equation: see the unit tests."""
 
@@ -264,27 +355,50 @@ class AFBSOracle(Buffered):
 
 
 ORACLES = {
+    "ace": ACEOracle,
     "afbs": AFBSOracle,
     "ca2fl": CA2FLOracle,
+    "fadas": FADASOracle,
     "fedasync": FedAsyncOracle,
     "fedavg": FedAvgOracle,
     "fedbuff": FedBuffOracle,
     "feddyn": FedDynOracle,
     "fedfa": FedFaOracle,
+    "fedstaleweight": FedStaleWeightOracle,
 }
 discounts = st.sampled_from(["each", "freshest", "none"])
 sizes = st.integers(1, 5)
-rates = st.sampled_from([1.0, 0.5, 2.0])
+server = {
+    "server": st.sampled_from(["sgd", "sgd", "momentum", "adam", "yogi"]),
+    "server_lr": st.sampled_from([1.0, 0.5, 0.1]),
+    "server_momentum": st.sampled_from([0.0, 0.5, 0.9]),
+    "server_beta2": st.sampled_from([0.9, 0.99]),
+    "server_epsilon": st.sampled_from([0.01, 0.1]),
+}
 ALGORITHMS = {
+    "ace": st.builds(
+        ACE,
+        arrival_lr=st.sampled_from([0.1, 0.5, 1.0]),
+        max_staleness=st.sampled_from([float("inf"), float("inf"), 0.0, 1.0, 3.0]),
+    ),
     "afbs": st.builds(
         AFBS,
         buffer_size=sizes,
-        server_lr=rates,
+        **server,
         survival=st.sampled_from(["buffer", "cluster", "none"]),
         clustering=st.booleans(),
         weights=discounts,
     ),
-    "ca2fl": st.builds(CA2FL, buffer_size=sizes, server_lr=st.sampled_from([1.0, 0.5])),
+    "ca2fl": st.builds(CA2FL, buffer_size=sizes, **server),
+    "fadas": st.builds(
+        FADAS,
+        buffer_size=sizes,
+        adaptive_lr=st.sampled_from([0.1, 0.5, 1.0]),
+        delay_threshold=st.sampled_from([float("inf"), 0.0, 2.0]),
+        server_momentum=server["server_momentum"],
+        server_beta2=server["server_beta2"],
+        server_epsilon=server["server_epsilon"],
+    ),
     "fedasync": st.builds(
         FedAsync,
         mixing=st.sampled_from([0.1, 0.6, 1.0]),
@@ -295,10 +409,11 @@ ALGORITHMS = {
         proximal=st.sampled_from([0.0, 0.005, 0.5]),
         mode=st.sampled_from(["model", "delta"]),
     ),
-    "fedavg": st.builds(FedAvg, average=st.sampled_from(["weighted", "uniform"])),
-    "fedbuff": st.builds(FedBuff, buffer_size=sizes, server_lr=rates, staleness=discounts),
+    "fedavg": st.builds(FedAvg, average=st.sampled_from(["weighted", "uniform"]), **server),
+    "fedbuff": st.builds(FedBuff, buffer_size=sizes, staleness=discounts, **server),
     "feddyn": st.builds(FedDyn, alpha=st.sampled_from([0.01, 0.1, 1.0])),
     "fedfa": st.builds(FedFa, queue_size=sizes, mode=st.sampled_from(["model", "delta"])),
+    "fedstaleweight": st.builds(FedStaleWeight, buffer_size=sizes, **server),
 }
 
 
@@ -331,7 +446,8 @@ def close(actual: Any, expected: Any) -> bool:
 
 
 def test_every_algorithm_has_an_oracle() -> None:
-    assert sorted(ORACLES) == sorted(ALGORITHMS) == registry.names("algorithm")
+    elsewhere = ["fedcompass"]  # in a file of its own, with clients whose latency follows their work
+    assert sorted([*ORACLES, *elsewhere]) == sorted([*ALGORITHMS, *elsewhere]) == registry.names("algorithm")
 
 
 @pytest.mark.parametrize("world_of", [quadratic, network])

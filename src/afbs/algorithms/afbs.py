@@ -9,21 +9,23 @@ S are the survivors. Clusters come with `ClientInfo`; without `clustering` all c
 Departures: none by default. Ablations: `survival` (buffer, cluster, none), `clustering = false`, `drop = "random"`
 (as many as AFBS would drop, but any), `weights = "each"` (AFBS's selection with FedBuff's weights). With a `deadline`
 the buffer is emptied so many seconds after its first update came; what is staler than `max_staleness` is dropped.
+`server` makes the mean the gradient of an optimiser: core.serverside.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from math import inf
-from typing import Annotated, ClassVar, Literal, NamedTuple, final
+from typing import Annotated, Literal, NamedTuple, final
 
 from annotated_types import Ge, Gt
 
 from afbs.core.buffer import Buffer
 from afbs.core.selection import DROPPED, Survival, drawn_by_lot, judged
+from afbs.core.serverside import Decay, Rate, Rule, ServerSide
 from afbs.core.staleness import Discount, discounted_mean
-from afbs.core.vectors import descend
 from afbs.interfaces import Algorithm
 from afbs.seeds import Key
 from afbs.types import ClientId, ClientInfo, Matrix, Memory, Step, Update, Vector
@@ -39,16 +41,26 @@ class State(NamedTuple):
 class AFBS(Algorithm[State]):
     """Drops updates staler and smaller than the best of their cluster."""
 
-    adds: ClassVar[bool] = True
-
     buffer_size: Annotated[int, Ge(1)] = 10
-    server_lr: Annotated[float, Gt(0)] = 1.0
+    server_lr: Rate = 1.0
     survival: Survival = "buffer"
     clustering: bool = True
     weights: Discount = "freshest"
     drop: Literal["inferior", "random"] = "inferior"
     max_staleness: Annotated[float, Ge(0)] = inf
     deadline: Annotated[float, Gt(0)] = inf
+    server: Rule = "sgd"
+    server_momentum: Decay = 0.9
+    server_beta2: Decay = 0.99
+    server_epsilon: Rate = 1e-3
+
+    @property
+    def adds(self) -> bool:  # type: ignore[override]
+        return self.server == "sgd"
+
+    @cached_property
+    def side(self) -> ServerSide:
+        return ServerSide(self.server, self.server_lr, self.server_momentum, self.server_beta2, self.server_epsilon)
 
     @property
     def clustered(self) -> bool:
@@ -93,16 +105,16 @@ class AFBS(Algorithm[State]):
         )
         if self.drop == "random":
             why = drawn_by_lot(why, key.child(0))
-        used = [i for i, reason in enumerate(why) if reason not in DROPPED]
-        dropped = [i for i, reason in enumerate(why) if reason in DROPPED]
-        return Step(
-            used=tuple([updates[i] for i in used]),
-            dropped=tuple([updates[i] for i in dropped]) + buffer.refused,
-            why=tuple([why[i] for i in (*used, *dropped)]) + ("too stale",) * len(buffer.refused),
-        )
+        return buffer.sifted(why, DROPPED)
 
     def weigh(self, used: Sequence[Update]) -> tuple[float, ...]:
         return discounted_mean([update.staleness for update in used], self.weights)
 
+    def begin(self, params: Vector) -> Memory:
+        return self.side.begin(params)
+
     def apply(self, memory: Memory, params: Vector, step: Step, vectors: Matrix) -> tuple[Memory, Vector]:
-        return memory, descend(params, self.server_lr, step.weights, vectors)
+        return self.side.mean_step(memory, params, step.weights, vectors)
+
+    def memory_bytes(self, parameters: int, clients: int) -> int:
+        return self.side.memory_bytes(parameters)

@@ -10,6 +10,8 @@ h in v is the one before this buffer. M are all clients known; a client never he
 The server keeps Σ h_i, adds each step's differences to it, and sums it anew every 1,000 versions, so that rounding
 cannot add up. Memory: one model for every client heard of.
 
+`server` makes v the gradient of an optimiser: core.serverside.
+
 Departures: none by default. The paper also has a quantised cache, which is not here.
 """
 
@@ -17,12 +19,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Annotated, NamedTuple, final
 
 import numpy as np
-from annotated_types import Ge, Gt
+from annotated_types import Ge
 
 from afbs.core.buffer import Buffer
+from afbs.core.serverside import Decay, Rate, Rule, ServerSide
 from afbs.core.vectors import total
 from afbs.interfaces import Algorithm
 from afbs.seeds import Key
@@ -42,7 +46,15 @@ class CA2FL(Algorithm[State]):
     """Remembers every client's last update; the silent speak through it."""
 
     buffer_size: Annotated[int, Ge(1)] = 10
-    server_lr: Annotated[float, Gt(0)] = 1.0
+    server_lr: Rate = 1.0
+    server: Rule = "sgd"
+    server_momentum: Decay = 0.9
+    server_beta2: Decay = 0.99
+    server_epsilon: Rate = 1e-3
+
+    @cached_property
+    def side(self) -> ServerSide:
+        return ServerSide(self.server, self.server_lr, self.server_momentum, self.server_beta2, self.server_epsilon)
 
     @property
     def awaits(self) -> int:
@@ -64,7 +76,7 @@ class CA2FL(Algorithm[State]):
         return State(state.clients), Step(state.buffer.updates(), notes={"clients": len(state.clients)})
 
     def begin(self, params: Vector) -> Memory:
-        return {"sum": np.zeros_like(params)}
+        return {"sum": np.zeros_like(params)} | self.side.begin(params)
 
     def apply(self, memory: Memory, params: Vector, step: Step, vectors: Matrix) -> tuple[Memory, Vector]:
         kept = dict(memory)
@@ -75,9 +87,10 @@ class CA2FL(Algorithm[State]):
             kept[name] = vector.copy()
         kept["sum"] = memory["sum"] + news
         if (step.used[-1].version + 1) % RENEWED_EVERY == 0:
-            kept["sum"] = total([cached for name, cached in kept.items() if name != "sum"], np.float64)
+            kept["sum"] = total([cached for name, cached in kept.items() if name.startswith("client/")], np.float64)
         calibrated = memory["sum"] / step.notes["clients"] + news / len(step.used)
-        return kept, params - self.server_lr * calibrated
+        remembered, model = self.side.step(memory, params, calibrated)
+        return kept | remembered, model
 
     def memory_bytes(self, parameters: int, clients: int) -> int:
-        return 4 * parameters * (clients + 1)
+        return 4 * parameters * (clients + 1) + self.side.memory_bytes(parameters)

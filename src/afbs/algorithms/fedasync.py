@@ -2,7 +2,7 @@
 
     Algorithm 1, worker      min f_i(θ) + (ρ/2)‖θ − w‖²                         local
     Algorithm 1, updater     α_t = α s(τ), w ← (1 − α_t) w + α_t θ_i, at every arrival    weigh, apply
-    Section 5.2              s(τ) = 1, (τ+1)^−a, or 1 if τ ≤ b else 1/(a(τ−b)+1)    worth
+    Section 5.2              s(τ) = 1, (τ+1)^−a, or 1 if τ ≤ b else 1/(a(τ−b)+1)    core.staleness.worth
 
 The brake is the pull back to stale models, not the small weight: with mixing a and mean staleness τ the model moves
 by a/(1 + aτ) of an update an arrival, never by more than 1/τ.
@@ -19,7 +19,7 @@ from typing import Annotated, ClassVar, Literal, final
 from annotated_types import Ge, Gt, Le
 
 from afbs.core.local import Proximal
-from afbs.core.staleness import constant, hinge, polynomial
+from afbs.core.staleness import Rule, worth
 from afbs.interfaces import Algorithm, LocalRule, Plain
 from afbs.seeds import Key
 from afbs.types import ClientInfo, Matrix, Memory, Step, Update, Vector
@@ -33,7 +33,7 @@ class FedAsync(Algorithm[None]):
     holds: ClassVar[bool] = False
 
     mixing: Annotated[float, Gt(0), Le(1)] = 0.6
-    discount: Literal["polynomial", "constant", "hinge"] = "polynomial"
+    discount: Rule = "polynomial"
     exponent: Annotated[float, Ge(0)] = 0.5
     slope: Annotated[float, Gt(0)] = 10.0
     grace: Annotated[int, Ge(0)] = 6
@@ -55,14 +55,8 @@ class FedAsync(Algorithm[None]):
         return None, Step((update,))
 
     def weigh(self, used: Sequence[Update]) -> tuple[float, ...]:
-        return tuple([self.mixing * self.worth(update.staleness) for update in used])
-
-    def worth(self, staleness: int) -> float:
-        if self.discount == "polynomial":
-            return polynomial(staleness, self.exponent)
-        if self.discount == "hinge":
-            return hinge(staleness, self.slope, self.grace)
-        return constant(staleness)
+        shape = (self.discount, self.exponent, self.slope, self.grace)
+        return tuple([self.mixing * worth(update.staleness, *shape) for update in used])
 
     def apply(self, memory: Memory, params: Vector, step: Step, vectors: Matrix) -> tuple[Memory, Vector]:
         (weight,), (vector,) = step.weights, vectors

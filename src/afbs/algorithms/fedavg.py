@@ -8,6 +8,7 @@ Departures: none by default; `average = "uniform"` gives every client the same w
 once so many have answered, and `over_selection` asks this share more than those (both as in Bonawitz et al., *Towards
 Federated Learning at Scale*, arXiv 1902.01046); with a `deadline` it is over after so many seconds. Late answers are
 dropped.
+`server` makes the mean the gradient of an optimiser: core.serverside.
 """
 
 from __future__ import annotations
@@ -16,12 +17,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from math import inf
-from typing import Annotated, ClassVar, Literal, final
+from typing import Annotated, Literal, final
 
 from annotated_types import Ge, Gt
 
 from afbs.core.cohort import Cohort, Rounds
-from afbs.core.vectors import descend
+from afbs.core.serverside import Decay, Rate, Rule, ServerSide
 from afbs.interfaces import Algorithm, Pool
 from afbs.seeds import Key
 from afbs.types import ClientId, ClientInfo, Matrix, Memory, Order, Step, Update, Vector
@@ -32,13 +33,23 @@ from afbs.types import ClientId, ClientInfo, Matrix, Memory, Order, Step, Update
 class FedAvg(Algorithm[Cohort]):
     """Synchronous rounds: waits for a cohort, averages by data size."""
 
-    adds: ClassVar[bool] = True
-
     average: Literal["weighted", "uniform"] = "weighted"
-    server_lr: Annotated[float, Gt(0)] = 1.0
+    server_lr: Rate = 1.0
     quorum: Annotated[int, Ge(0)] = 0
     over_selection: Annotated[float, Ge(0)] = 0.0
     deadline: Annotated[float, Gt(0)] = inf
+    server: Rule = "sgd"
+    server_momentum: Decay = 0.9
+    server_beta2: Decay = 0.99
+    server_epsilon: Rate = 1e-3
+
+    @property
+    def adds(self) -> bool:  # type: ignore[override]
+        return self.server == "sgd"
+
+    @cached_property
+    def side(self) -> ServerSide:
+        return ServerSide(self.server, self.server_lr, self.server_momentum, self.server_beta2, self.server_epsilon)
 
     @property
     def awaits(self) -> int:
@@ -73,5 +84,11 @@ class FedAvg(Algorithm[Cohort]):
         sizes = [update.examples if self.average == "weighted" else 1 for update in used]
         return tuple(size / sum(sizes) for size in sizes)
 
+    def begin(self, params: Vector) -> Memory:
+        return self.side.begin(params)
+
     def apply(self, memory: Memory, params: Vector, step: Step, vectors: Matrix) -> tuple[Memory, Vector]:
-        return memory, descend(params, self.server_lr, step.weights, vectors)
+        return self.side.mean_step(memory, params, step.weights, vectors)
+
+    def memory_bytes(self, parameters: int, clients: int) -> int:
+        return self.side.memory_bytes(parameters)

@@ -8,20 +8,22 @@ Departures: none by default. `staleness = "freshest"` weighs the whole buffer by
 without dropping anything: the ablation that separates AFBS's step size from its selection. With a `deadline` a buffer
 is emptied so many seconds after its first update came, however few there are; an update staler than `max_staleness`
 (as in the authors' FLSim) is dropped.
+`server` makes the mean the gradient of an optimiser: core.serverside.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from math import inf
-from typing import Annotated, ClassVar, final
+from typing import Annotated, final
 
 from annotated_types import Ge, Gt
 
 from afbs.core.buffer import Buffer
+from afbs.core.serverside import Decay, Rate, Rule, ServerSide
 from afbs.core.staleness import Discount, discounted_mean
-from afbs.core.vectors import descend
 from afbs.interfaces import Algorithm
 from afbs.seeds import Key
 from afbs.types import ClientInfo, Matrix, Memory, Step, Update, Vector
@@ -32,13 +34,23 @@ from afbs.types import ClientInfo, Matrix, Memory, Step, Update, Vector
 class FedBuff(Algorithm[Buffer]):
     """Averages updates whenever a buffer is full; stale ones weigh less."""
 
-    adds: ClassVar[bool] = True
-
     buffer_size: Annotated[int, Ge(1)] = 10
-    server_lr: Annotated[float, Gt(0)] = 1.0
+    server_lr: Rate = 1.0
     staleness: Discount = "each"
     max_staleness: Annotated[float, Ge(0)] = inf
     deadline: Annotated[float, Gt(0)] = inf
+    server: Rule = "sgd"
+    server_momentum: Decay = 0.9
+    server_beta2: Decay = 0.99
+    server_epsilon: Rate = 1e-3
+
+    @property
+    def adds(self) -> bool:  # type: ignore[override]
+        return self.server == "sgd"
+
+    @cached_property
+    def side(self) -> ServerSide:
+        return ServerSide(self.server, self.server_lr, self.server_momentum, self.server_beta2, self.server_epsilon)
 
     @property
     def awaits(self) -> int:
@@ -65,5 +77,11 @@ class FedBuff(Algorithm[Buffer]):
     def weigh(self, used: Sequence[Update]) -> tuple[float, ...]:
         return discounted_mean([update.staleness for update in used], self.staleness)
 
+    def begin(self, params: Vector) -> Memory:
+        return self.side.begin(params)
+
     def apply(self, memory: Memory, params: Vector, step: Step, vectors: Matrix) -> tuple[Memory, Vector]:
-        return memory, descend(params, self.server_lr, step.weights, vectors)
+        return self.side.mean_step(memory, params, step.weights, vectors)
+
+    def memory_bytes(self, parameters: int, clients: int) -> int:
+        return self.side.memory_bytes(parameters)

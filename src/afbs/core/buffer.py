@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Sequence
 from typing import NamedTuple
 
 from afbs.types import Step, Update
@@ -39,3 +40,14 @@ class Buffer(NamedTuple):
             return Step(self.updates()) if self.size else None
         reasons = ("in time",) * self.size + (why,) * len(self.refused)
         return Step(self.updates(), self.refused, why=reasons)
+
+    def sifted(self, why: Sequence[str], out: Collection[str]) -> Step:
+        """A step with a reason for each update: whatever has a reason in `out` is dropped, like the refused."""
+        updates = self.updates()
+        used = [i for i, reason in enumerate(why) if reason not in out]
+        dropped = [i for i, reason in enumerate(why) if reason in out]
+        return Step(
+            used=tuple([updates[i] for i in used]),
+            dropped=tuple([updates[i] for i in dropped]) + self.refused,
+            why=tuple([why[i] for i in (*used, *dropped)]) + ("too stale",) * len(self.refused),
+        )

@@ -8,6 +8,8 @@ from typing import Literal, TypeAlias
 Discount: TypeAlias = Literal["each", "freshest", "none"]
 """By whose staleness the updates of a buffer are discounted: its own, the freshest one's, or nobody's."""
 
+Rule: TypeAlias = Literal["polynomial", "constant", "hinge"]
+
 
 def constant(staleness: int) -> float:
     return 1.0
@@ -21,6 +23,13 @@ def polynomial(staleness: int, exponent: float = 0.5) -> float:
 def hinge(staleness: int, slope: float = 10.0, grace: int = 6) -> float:
     """1 up to `grace`, then 1 / (a(τ-b) + 1), as in the FedAsync paper."""
     return 1.0 if staleness <= grace else 1.0 / (slope * (staleness - grace) + 1.0)
+
+
+def worth(staleness: int, rule: Rule, exponent: float, slope: float, grace: int) -> float:
+    """One of the three, by its name."""
+    if rule == "polynomial":
+        return polynomial(staleness, exponent)
+    return hinge(staleness, slope, grace) if rule == "hinge" else constant(staleness)
 
 
 def discounted_mean(staleness: Sequence[int], discount: Discount) -> tuple[float, ...]:
