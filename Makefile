@@ -44,4 +44,4 @@ browser:
 	@touch $@
 
 clean:
-	rm -rf .venv runs report.html
+	rm -rf .venv runs sweeps report.html

@@ -144,6 +144,8 @@ def load(
     for path, value in (overrides or {}).items():
         _override(tables, path, value)
     unknown = [key for key in tables if key not in TABLES and key != "name"]
+    if unknown == ["sweep"]:
+        raise UserError("A configuration with a table `[sweep]` is run by `afbs sweep`, or in Python by `afbs.sweep`.")
     if unknown:
         raise UserError(f"There is no table `[{unknown[0]}]`{registry.hint(unknown[0], [*TABLES, 'name'])}")
     if not isinstance(tables.get("name", ""), str):

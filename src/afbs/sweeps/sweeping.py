@@ -1,0 +1,167 @@
+"""A list of named configurations as one resumable whole."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+from afbs.config import Config, load
+from afbs.experiment import Interrupted
+from afbs.sweeps.cells import Cell
+from afbs.sweeps.conducting import Conductor, Runner
+from afbs.sweeps.display import displayed
+from afbs.sweeps.ledger import Ledger
+from afbs.sweeps.local import LocalRunner, cores
+from afbs.sweeps.outcome import Column, Outcome
+from afbs.sweeps.settings import described, expanded
+from afbs.types import UserError
+
+
+class SweepInterrupted(Interrupted):
+    """The sweep was stopped by its user. Every cell under way has been saved."""
+
+    def __init__(self, folder: Path, done: int, total: int):
+        Exception.__init__(self, f"Stopped: {done} of {total} cells are done. The same command continues.")
+        self.folder = folder
+
+
+@dataclass(frozen=True)
+class Sweep:
+    """Cells under names. In Python: `Sweep("mine", {"a": {...tables...}, "b": "file.toml"}).run("sweeps/mine")`.
+
+    A cell is anything that `afbs.run` takes; or a `Cell`, which says its arm itself. Otherwise cells that differ by
+    their seed alone are one arm, called like the first of them.
+    """
+
+    name: str
+    cells: Sequence[Cell]
+    baseline: str | None = None
+    metric: str = "final_accuracy"
+    test: Literal["t", "wilcoxon"] = "t"
+    columns: Mapping[str, Column] = field(default_factory=dict)
+    cores: int = 0
+    runner: Literal["local", "ray"] = "local"
+
+    def __init__(
+        self,
+        name: str,
+        cells: Mapping[str, Config | Mapping[str, Any] | str | Path] | Sequence[Cell],
+        *,
+        baseline: str | None = None,
+        metric: str = "final_accuracy",
+        test: Literal["t", "wilcoxon"] = "t",
+        columns: Mapping[str, Column] | None = None,
+        cores: int = 0,
+        runner: Literal["local", "ray"] = "local",
+    ):
+        made = _cells(cells) if isinstance(cells, Mapping) else tuple(cells)
+        if not made:
+            raise UserError("`sweep`: there are no cells; at least one is needed.")
+        arms = {cell.arm for cell in made}
+        if baseline and baseline not in arms:
+            raise UserError(f"`sweep.baseline`: there is no arm {baseline!r}; there are: {', '.join(sorted(arms))}.")
+        known = {"best_accuracy", "final_accuracy", "time_to_target", *(columns or {})}
+        if metric not in known:
+            raise UserError(f"`sweep.metric`: there is no column {metric!r}; there are: {', '.join(sorted(known))}.")
+        for key, value in {
+            "name": name,
+            "cells": tuple({cell.id: cell for cell in made}.values()),
+            "baseline": baseline or None,
+            "metric": metric,
+            "test": test,
+            "columns": dict(columns or {}),
+            "cores": cores,
+            "runner": runner,
+        }.items():
+            object.__setattr__(self, key, value)
+
+    def run(
+        self,
+        folder: str | Path | None = None,
+        *,
+        results: str | Path | None = None,
+        progress: bool = True,
+        on_note: Callable[[str], None] | None = None,
+    ) -> Outcome:
+        """Carry out what is not done yet, in `folder` (`sweeps/<name>`), and give the table of everything.
+
+        A cell that fails does not stop the others; `failed` names it. With `results`, what is small enough to be
+        committed is written there as well.
+        """
+        place = Path(folder) if folder else Path("sweeps") / self.name
+        number = self.cores or cores()
+        with Ledger(place, self.name, self.cells) as ledger:
+            done = [cell for cell in self.cells if ledger.is_done(cell)]
+            if done and on_note:
+                on_note(f"{len(done)} of {len(self.cells)} cells were done before, in {place}.")
+            with displayed(self.name, number, progress) as display:
+                conductor = Conductor(self.cells, ledger, self._runner(), number, display)
+                try:
+                    complete = conductor.go()
+                except KeyboardInterrupt:
+                    complete = False
+                display(conductor.state())
+            if not complete:
+                done = [cell for cell in self.cells if ledger.is_done(cell)]
+                raise SweepInterrupted(place, len(done), len(self.cells))
+            failed = {cell.name: ledger.failed[cell.id] for cell in self.cells if cell.id in ledger.failed}
+        outcome = self.outcome(place, failed)
+        if results is not None:
+            from afbs.sweeps.results import write
+
+            write(outcome, Path(results))
+        return outcome
+
+    def outcome(self, folder: str | Path, failed: Mapping[str, str] | None = None) -> Outcome:
+        """What the cells in a folder have found so far, without running any."""
+        facts = (self.baseline, self.metric, self.test, self.columns)
+        return Outcome(self.name, Path(folder), self.cells, failed or {}, *facts)
+
+    def _runner(self) -> Runner:
+        return LocalRunner()
+
+
+def sweep(
+    source: Mapping[str, Any] | str | Path,
+    *,
+    folder: str | Path | None = None,
+    results: str | Path | None = None,
+    progress: bool = True,
+    cores: int | None = None,
+    on_note: Callable[[str], None] | None = None,
+    **overrides: Any,
+) -> Outcome:
+    """Carry out the sweep that a configuration's table `[sweep]` describes; again, and it goes on where it stopped."""
+    return from_settings(source, overrides, cores).run(folder, results=results, progress=progress, on_note=on_note)
+
+
+def from_settings(
+    source: Mapping[str, Any] | str | Path, overrides: Mapping[str, Any] | None = None, cores: int | None = None
+) -> Sweep:
+    """The sweep that a file or tables describe."""
+    what = described(source)
+    chosen = what.settings
+    return Sweep(
+        chosen.name,
+        expanded(what, overrides),
+        baseline=chosen.baseline,
+        metric=chosen.metric,
+        test=chosen.test,
+        cores=chosen.cores if cores is None else cores,
+        runner=chosen.runner,
+    )
+
+
+def _cells(given: Mapping[str, Config | Mapping[str, Any] | str | Path]) -> tuple[Cell, ...]:
+    arms: dict[str, str] = {}
+    made = []
+    for name, source in given.items():
+        try:
+            config = load(source, {"name": name})
+        except UserError as error:
+            raise UserError(f"Cell {name!r}: {error}") from None
+        but_seed = Cell("", load(config, {"run.seed": 0}), "").digest
+        made.append(Cell(name, config, arms.setdefault(but_seed, name)))
+    return tuple(made)
