@@ -5,7 +5,7 @@ from __future__ import annotations
 import signal
 import threading
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from time import perf_counter
@@ -60,7 +60,15 @@ class SecondCtrlC(KeyboardInterrupt):
 class Conductor:
     """Carries cells out until all have ended, failed, or somebody stops it."""
 
-    def __init__(self, cells: Sequence[Cell], ledger: Ledger, runner: Runner, cores: int, display: Display):
+    def __init__(
+        self,
+        cells: Sequence[Cell],
+        ledger: Ledger,
+        runner: Runner,
+        cores: int,
+        display: Display,
+        enough: Callable[[Cell, Path], bool] | None = None,
+    ):
         self._ledger, self._runner, self._cores, self._display = ledger, runner, cores, display
         self._cells = {cell.id: cell for cell in cells}
         self._finished = {cell.id for cell in cells if ledger.is_done(cell)}
@@ -69,6 +77,8 @@ class Conductor:
         self._accuracy: dict[str, float | None] = {}
         self._meter = Meter(cells, ledger.costs, self._finished)
         self._widening: set[str] = set()
+        self._enough = enough
+        self._given_up: set[str] = set()
         self._told_to_stop = False
         self._looked = perf_counter()
         self._handed_out = 0.0
@@ -85,6 +95,7 @@ class Conductor:
                     if self.stopping:
                         self._stop_all()
                     else:
+                        self._give_up()
                         self._start()
                         self._widen()
                     for key, told in self._runner.news(_TURN_SECONDS):
@@ -112,6 +123,20 @@ class Conductor:
         used = sum(self._used.values())
         return min(1.0, max(0.05, used / self._handed_out)) if used and self._handed_out else 1.0
 
+    def _give_up(self) -> None:
+        """Cells of which somebody has seen enough are stopped, and not taken up again."""
+        if self._enough is None:
+            return
+        for key in [*self._running, *(cell.id for cell in self._waiting)]:
+            cell = self._cells[key]
+            if key in self._given_up or key in self._widening or not self._enough(cell, self._ledger.place(cell)):
+                continue
+            self._given_up.add(key)
+            if key in self._running:
+                self._runner.stop(key)
+            else:
+                self._waiting.remove(cell)
+
     def _start(self) -> None:
         while self._waiting:
             free = self._cores - sum(self._running.values())
@@ -131,7 +156,7 @@ class Conductor:
         It is stopped, which saves it, and taken up again; its result is the same to the bit.
         """
         free = self._cores - sum(self._running.values())
-        if self._waiting or free <= 0 or self._widening:
+        if self._waiting or free <= 0 or self._widening or self._given_up & set(self._running):
             return
         gains = []
         for key, cores in self._running.items():
@@ -150,7 +175,7 @@ class Conductor:
             self._accuracy[key] = told.accuracy
             return
         del self._running[key]
-        asked = key in self._widening or self.stopping
+        asked = key in self._widening or key in self._given_up or self.stopping
         self._widening.discard(key)
         self._ledger.spent(key, told.cpu)
         self._used[key] = self._earlier[key] = self._earlier.get(key, 0.0) + told.cpu
@@ -159,7 +184,8 @@ class Conductor:
             self._meter.ended(key, self._ledger.costs[key])
         elif told.state == "stopped" and asked:
             self._meter.paused(key)
-            self._waiting.appendleft(self._cells[key])
+            if key not in self._given_up:
+                self._waiting.appendleft(self._cells[key])
         else:
             self._ledger.fails(
                 key, told.text or "Its process was stopped from outside. The same command goes on with it."
@@ -184,7 +210,7 @@ class Conductor:
             self._told_to_stop = True
             self._display(self.state("Saving all cells under way. Once more ends at once."))
             for key in self._running:
-                if key not in self._widening:
+                if key not in self._widening and key not in self._given_up:
                     self._runner.stop(key)
 
     @contextmanager

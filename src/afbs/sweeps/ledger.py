@@ -26,18 +26,8 @@ class Ledger:
         self._cells = {cell.id: cell for cell in cells}
         self._failed: dict[str, str] = {}
         self.costs: dict[str, float] = {}
-        try:
-            (folder / "cells").mkdir(parents=True, exist_ok=True)
-            self._lock: IO[bytes] = (folder / "sweep.lock").open("ab")
-        except OSError as error:
-            raise UserError(f"The sweep's folder {folder} cannot be made: {error.strerror}.") from error
-        try:
-            fcntl.flock(self._lock.fileno(), fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            self._lock.close()
-            raise UserError(f"{folder} is being swept by another process; that one is not over yet.") from None
-        except OSError:
-            pass  # a file system without locks
+        self._others: dict[str, Any] = {}
+        self._lock = claim(folder / "cells", folder / "sweep.lock")
         self._read()
 
     def __enter__(self) -> Self:
@@ -78,7 +68,7 @@ class Ledger:
             }
             for key, cell in self._cells.items()
         }
-        content = {"name": self._name, "afbs": VERSION, "cells": rows}
+        content = {"name": self._name, "afbs": VERSION, "cells": {**self._others, **rows}}
         text = json.dumps(content, indent=2, ensure_ascii=False) + "\n"
         try:
             replace_file(self.folder / "sweep.json", text.encode())
@@ -91,6 +81,24 @@ class Ledger:
         """What cells cost before; a damaged file costs no more than that knowledge."""
         with suppress(OSError, ValueError, AttributeError, TypeError):
             known: dict[str, Any] = json.loads((self.folder / "sweep.json").read_text())
+            self._others = {key: row for key, row in known["cells"].items() if key not in self._cells}
             for key, row in known["cells"].items():
                 if key in self._cells and row.get("cpu_seconds"):
                     self.costs[key] = float(row["cpu_seconds"])
+
+
+def claim(folder: Path, lock: Path) -> IO[bytes]:
+    """Makes a folder and takes it for this process, until what is given back is closed."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        file = lock.open("ab")
+    except OSError as error:
+        raise UserError(f"The sweep's folder {folder.parent} cannot be made: {error.strerror}.") from error
+    try:
+        fcntl.flock(file.fileno(), fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        file.close()
+        raise UserError(f"{lock.parent} is being swept by another process; that one is not over yet.") from None
+    except OSError:
+        pass  # a file system without locks
+    return file

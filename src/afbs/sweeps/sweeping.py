@@ -9,13 +9,14 @@ from typing import Any, Literal
 
 from afbs.config import Config, load
 from afbs.experiment import Interrupted
+from afbs.record.result import Result
 from afbs.sweeps.cells import Cell
 from afbs.sweeps.conducting import Conductor, Runner
 from afbs.sweeps.display import displayed
-from afbs.sweeps.ledger import Ledger
+from afbs.sweeps.ledger import Ledger, claim
 from afbs.sweeps.local import LocalRunner, cores
 from afbs.sweeps.outcome import Column, Outcome
-from afbs.sweeps.settings import described, expanded
+from afbs.sweeps.settings import Described, described, expanded
 from afbs.types import UserError
 
 
@@ -84,11 +85,12 @@ class Sweep:
         results: str | Path | None = None,
         progress: bool = True,
         on_note: Callable[[str], None] | None = None,
+        enough: Callable[[Cell, Path], bool] | None = None,
     ) -> Outcome:
         """Carry out what is not done yet, in `folder` (`sweeps/<name>`), and give the table of everything.
 
         A cell that fails does not stop the others; `failed` names it. With `results`, what is small enough to be
-        committed is written there as well.
+        committed is written there as well. A cell under way is given up when `enough`, told its folder, says so.
         """
         place = Path(folder) if folder else Path("sweeps") / self.name
         number = self.cores or cores()
@@ -97,7 +99,7 @@ class Sweep:
             if done and on_note:
                 on_note(f"{len(done)} of {len(self.cells)} cells were done before, in {place}.")
             with displayed(self.name, number, progress) as display:
-                conductor = Conductor(self.cells, ledger, self._runner(), number, display)
+                conductor = Conductor(self.cells, ledger, self._runner(), number, display, enough)
                 try:
                     complete = conductor.go()
                 except KeyboardInterrupt:
@@ -133,25 +135,36 @@ def sweep(
     on_note: Callable[[str], None] | None = None,
     **overrides: Any,
 ) -> Outcome:
-    """Carry out the sweep that a configuration's table `[sweep]` describes; again, and it goes on where it stopped."""
-    return from_settings(source, overrides, cores).run(folder, results=results, progress=progress, on_note=on_note)
+    """Carry out the sweep that a configuration's table `[sweep]` describes; again, and it goes on where it stopped.
 
-
-def from_settings(
-    source: Mapping[str, Any] | str | Path, overrides: Mapping[str, Any] | None = None, cores: int | None = None
-) -> Sweep:
-    """The sweep that a file or tables describe."""
+    With a table `[sweep.search]` settings are searched first.
+    """
     what = described(source)
+    place = Path(folder) if folder else Path("sweeps") / what.settings.name
+    number = what.settings.cores if cores is None else cores
+    cells = _searched(what, overrides, place, number, progress) if what.settings.search else expanded(what, overrides)
     chosen = what.settings
-    return Sweep(
+    whole = Sweep(
         chosen.name,
-        expanded(what, overrides),
+        cells,
         baseline=chosen.baseline,
         metric=chosen.metric,
         test=chosen.test,
-        cores=chosen.cores if cores is None else cores,
+        cores=number,
         runner=chosen.runner,
     )
+    return whole.run(place, results=results, progress=progress, on_note=on_note)
+
+
+def _searched(what: Described, overrides: Mapping[str, Any], place: Path, cores: int, progress: bool) -> Sequence[Cell]:
+    from afbs.sweeps.searching import searched
+
+    def run(batch: Sequence[Cell], folder: Path, enough: Callable[[Cell, Path], bool]) -> Mapping[str, Result]:
+        trials = Sweep(f"{what.settings.name}, search", batch, cores=cores, runner=what.settings.runner)
+        return trials.run(folder, progress=progress, enough=enough).results
+
+    with claim(place / "search", place / "search.lock"):
+        return searched(what, overrides, place, run)
 
 
 def _cells(given: Mapping[str, Config | Mapping[str, Any] | str | Path]) -> tuple[Cell, ...]:
