@@ -183,6 +183,7 @@ def test_a_second_ctrl_c_ends_at_once(tmp_path: Path, monkeypatch: pytest.Monkey
 
     class Stubborn:
         closed = False
+        cores = widest = 1
 
         def start(self, *_: object) -> None:
             os.kill(os.getpid(), signal.SIGINT)

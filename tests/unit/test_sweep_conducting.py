@@ -20,6 +20,8 @@ from tiny import settings
 class Actor:
     """A runner whose cells say what `lines` has for them, one line a turn, in turns."""
 
+    cores = widest = 1000
+
     def __init__(self, lines: dict[str, list[Told]]):
         self.lines = {name: deque(said) for name, said in lines.items()}
         self.started: list[tuple[str, int]] = []

@@ -7,7 +7,6 @@ maps the data where its node has the very files, or else takes them from its nod
 from __future__ import annotations
 
 import hashlib
-import os
 import sys
 import traceback
 from collections import OrderedDict
@@ -50,9 +49,6 @@ class Worker:
         self._versions: OrderedDict[int, Vector] = OrderedDict()
         self._since = perf_counter()
 
-    def pid(self) -> int:
-        return os.getpid()
-
     def lacks(self, files: dict[str, Where]) -> list[str]:
         """The arrays that this node has no file of."""
         return [name for name, where in files.items() if mark(Path(where.path)) != where.mark]
@@ -80,11 +76,11 @@ class Worker:
         except Exception:
             return Answer(problem="failed", text=traceback.format_exc())
 
-    def do(self, task: Train | Evaluate, version: list[Any], state: Vector | None = None) -> Answer:
-        """`version` holds a reference to the model, which is followed if this worker has it no more."""
+    def do(self, task: Train | Evaluate, version: int, there: list[Any], state: Vector | None = None) -> Answer:
+        """`there` holds a reference to the version, which is followed if this worker has it no more."""
         waited = perf_counter() - self._since
         try:
-            base = self._base(task.base, version)
+            base = self._base(version, there)
             if isinstance(task, Evaluate):
                 found = self._trainer.evaluate(task.task, base, task.part)
                 return Answer(found._replace(waited=waited))
@@ -98,16 +94,16 @@ class Worker:
         finally:
             self._since = perf_counter()
 
-    def _base(self, slot: int, version: list[Any]) -> Vector:
-        if slot not in self._versions:
+    def _base(self, version: int, there: list[Any]) -> Vector:
+        if version not in self._versions:
             import ray
 
             # Torch takes no read-only array, and the object store gives no other.
-            self._versions[slot] = np.array(ray.get(version[0]))
+            self._versions[version] = np.array(ray.get(there[0]))
             while len(self._versions) > _VERSIONS:
                 self._versions.popitem(last=False)
-        self._versions.move_to_end(slot)
-        return self._versions[slot]
+        self._versions.move_to_end(version)
+        return self._versions[version]
 
 
 def mark(path: Path) -> str:

@@ -25,7 +25,10 @@ _WORTH_SECONDS = 12.0
 
 
 class Runner(Protocol):
-    """Where cells are run."""
+    """Where cells are run: on so many cores, of which one cell may have as many as `widest`."""
+
+    cores: int
+    widest: int
 
     def start(self, cell: Cell, folder: Path, cores: int) -> None: ...
 
@@ -195,10 +198,10 @@ class Conductor:
 
     def _most(self, cell: Cell) -> int:
         """How many cores a cell could use."""
-        executor = cell.config.executor
+        executor, most = cell.config.executor, min(self._cores, self._runner.widest)
         if isinstance(executor, Inline):
             return 1
-        return min(self._cores, executor.workers or self._cores) if isinstance(executor, Processes) else self._cores
+        return min(most, executor.workers or most) if isinstance(executor, Processes) else most
 
     def _alone(self, cell: Cell) -> bool:
         """An executor that finds its own cores elsewhere has them to itself."""

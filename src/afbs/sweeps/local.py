@@ -39,10 +39,11 @@ class LocalRunner:
     """Starts cells, hears from them, stops them."""
 
     def __init__(self) -> None:
-        self._running: dict[str, _Process] = {}
+        self.cores = self.widest = cores()
+        self._running: dict[str, Process] = {}
 
     def start(self, cell: Cell, folder: Path, cores: int) -> None:
-        self._running[cell.id] = _Process(job(cell, folder, cores))
+        self._running[cell.id] = Process(job(cell, folder, cores))
 
     def news(self, seconds: float) -> list[tuple[str, Told]]:
         """What cells have told, waiting up to `seconds` for the first of it. One that has ended is told as such."""
@@ -70,7 +71,9 @@ class LocalRunner:
 
 
 @final
-class _Process:
+class Process:
+    """One cell's process, and what it says."""
+
     def __init__(self, work: Job):
         ours, theirs = socket.socketpair()
         self._log: IO[bytes] = tempfile.TemporaryFile(prefix="afbs-")  # noqa: SIM115

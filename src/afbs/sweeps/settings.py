@@ -27,7 +27,8 @@ class SweepSettings:
 
     `grid` has a list of values for each setting that varies; `alternatives` have a name each and change several
     settings at once. Cells are every alternative with every point of the grid. `baseline` is the arm that the others
-    are tested against, by `metric`. `cores` is how many may be used, 0 for all.
+    are tested against, by `metric`. `cores` is how many may be used, 0 for all; `runner` says whose: this machine's, or
+    those of the Ray cluster at `address`.
     """
 
     name: str = ""
@@ -35,6 +36,7 @@ class SweepSettings:
     metric: Literal["final_accuracy", "best_accuracy", "time_to_target"] = "final_accuracy"
     test: Literal["t", "wilcoxon"] = "t"
     runner: Literal["local", "ray"] = "local"
+    address: str = ""
     cores: Annotated[int, Ge(0)] = 0
     grid: Mapping[str, Sequence[Any]] = field(default_factory=dict)
     alternatives: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)

@@ -14,7 +14,7 @@ from afbs.sweeps.cells import Cell
 from afbs.sweeps.conducting import Conductor, Runner
 from afbs.sweeps.display import displayed
 from afbs.sweeps.ledger import Ledger, claim
-from afbs.sweeps.local import LocalRunner, cores
+from afbs.sweeps.local import LocalRunner
 from afbs.sweeps.outcome import Column, Outcome
 from afbs.sweeps.settings import Described, described, expanded
 from afbs.types import UserError
@@ -44,6 +44,7 @@ class Sweep:
     columns: Mapping[str, Column] = field(default_factory=dict)
     cores: int = 0
     runner: Literal["local", "ray"] = "local"
+    address: str = ""
 
     def __init__(
         self,
@@ -56,6 +57,7 @@ class Sweep:
         columns: Mapping[str, Column] | None = None,
         cores: int = 0,
         runner: Literal["local", "ray"] = "local",
+        address: str = "",
     ):
         made = _cells(cells) if isinstance(cells, Mapping) else tuple(cells)
         if not made:
@@ -75,6 +77,7 @@ class Sweep:
             "columns": dict(columns or {}),
             "cores": cores,
             "runner": runner,
+            "address": address,
         }.items():
             object.__setattr__(self, key, value)
 
@@ -93,13 +96,14 @@ class Sweep:
         committed is written there as well. A cell under way is given up when `enough`, told its folder, says so.
         """
         place = Path(folder) if folder else Path("sweeps") / self.name
-        number = self.cores or cores()
         with Ledger(place, self.name, self.cells) as ledger:
             done = [cell for cell in self.cells if ledger.is_done(cell)]
             if done and on_note:
                 on_note(f"{len(done)} of {len(self.cells)} cells were done before, in {place}.")
+            runner = self._runner()
+            number = self.cores or runner.cores
             with displayed(self.name, number, progress) as display:
-                conductor = Conductor(self.cells, ledger, self._runner(), number, display, enough)
+                conductor = Conductor(self.cells, ledger, runner, number, display, enough)
                 try:
                     complete = conductor.go()
                 except KeyboardInterrupt:
@@ -122,6 +126,10 @@ class Sweep:
         return Outcome(self.name, Path(folder), self.cells, failed or {}, *facts)
 
     def _runner(self) -> Runner:
+        if self.runner == "ray":
+            from afbs.sweeps.clustered import RayRunner
+
+            return RayRunner(self.address)
         return LocalRunner()
 
 
@@ -152,6 +160,7 @@ def sweep(
         test=chosen.test,
         cores=number,
         runner=chosen.runner,
+        address=chosen.address,
     )
     return whole.run(place, results=results, progress=progress, on_note=on_note)
 
@@ -160,7 +169,8 @@ def _searched(what: Described, overrides: Mapping[str, Any], place: Path, cores:
     from afbs.sweeps.searching import searched
 
     def run(batch: Sequence[Cell], folder: Path, enough: Callable[[Cell, Path], bool]) -> Mapping[str, Result]:
-        trials = Sweep(f"{what.settings.name}, search", batch, cores=cores, runner=what.settings.runner)
+        chosen = what.settings
+        trials = Sweep(f"{chosen.name}, search", batch, cores=cores, runner=chosen.runner, address=chosen.address)
         return trials.run(folder, progress=progress, enough=enough).results
 
     with claim(place / "search", place / "search.lock"):
