@@ -45,5 +45,5 @@ browser:
 	@touch $@
 
 clean:
-	rm -rf .venv runs report.html src/afbs/native/_kernels.so
+	rm -rf .venv runs sweeps report.html src/afbs/native/_kernels.so
 	git clean -fdXq native

@@ -1,4 +1,4 @@
-"""`python -m benchmarks [--quick] [throughput kernels planner server loading]` prints ratios and keeps them."""
+"""`python -m benchmarks [--quick] [throughput kernels planner server loading cluster]` prints ratios and keeps them."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ import json
 import platform
 from pathlib import Path
 
-from benchmarks import kernels, loading, planner, server, throughput, workload
+from benchmarks import cluster, kernels, loading, planner, server, throughput, workload
 
 RESULTS = Path(__file__).parent / "results"
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
-    parser.add_argument("only", nargs="*", help="throughput, kernels, planner, server, loading (default: all)")
+    parser.add_argument("only", nargs="*", help="throughput, kernels, planner, server, loading, cluster (default: all)")
     parser.add_argument("--quick", action="store_true", help="a few minutes less, and more noise")
     options = parser.parse_args()
     parts = {
@@ -26,6 +26,7 @@ def main() -> None:
         "planner": (planner, lambda: planner.measure(10**4 if options.quick else 10**6, 70_000)),
         "server": (server, lambda: server.measure(200 if options.quick else 1000)),
         "loading": (loading, lambda: loading.measure(10 if options.quick else 40)),
+        "cluster": (cluster, lambda: cluster.measure(1 if options.quick else 3, 0.05 if options.quick else 0.15)),
     }
     RESULTS.mkdir(exist_ok=True)
     machine = f"{platform.processor() or platform.machine()}, Python {platform.python_version()}"

@@ -11,12 +11,13 @@ if TYPE_CHECKING:
     from afbs.config import load as configure
     from afbs.core.buffer import Buffer
     from afbs.core.selection import gradient_select
-    from afbs.experiment import Interrupted, compare, resume, run, verify
+    from afbs.experiment import Interrupted, resume, run, verify
     from afbs.experiment.tracing import export_trace
     from afbs.interfaces import Algorithm, Availability, Latency, LocalRule, Pool
     from afbs.population import populate
     from afbs.record.result import Result, load
     from afbs.seeds import Key
+    from afbs.sweeps import Outcome, Sweep, compare, sweep
     from afbs.types import (
         Ask,
         ClientId,
@@ -47,10 +48,12 @@ __all__ = [
     "Matrix",
     "Memory",
     "Order",
+    "Outcome",
     "Pool",
     "Result",
     "RunError",
     "Step",
+    "Sweep",
     "Update",
     "UserError",
     "Vector",
@@ -62,6 +65,7 @@ __all__ = [
     "populate",
     "resume",
     "run",
+    "sweep",
     "verify",
 ]
 __version__ = VERSION
@@ -70,7 +74,8 @@ _HOMES = {
     **dict.fromkeys(("Algorithm", "Availability", "Latency", "LocalRule", "Pool"), "afbs.interfaces"),
     **dict.fromkeys(("Ask", "ClientId", "ClientInfo", "Facts", "Matrix", "Memory"), "afbs.types"),
     **dict.fromkeys(("Order", "RunError", "Step", "Update", "UserError", "Vector"), "afbs.types"),
-    **dict.fromkeys(("Interrupted", "compare", "resume", "run", "verify"), "afbs.experiment"),
+    **dict.fromkeys(("Interrupted", "resume", "run", "verify"), "afbs.experiment"),
+    **dict.fromkeys(("Outcome", "Sweep", "compare", "sweep"), "afbs.sweeps"),
     "Buffer": "afbs.core.buffer",
     "Key": "afbs.seeds",
     "Result": "afbs.record.result",

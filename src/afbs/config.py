@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_type_hints
 
-from annotated_types import Ge, Gt, Le
+from annotated_types import Ge, Gt, Le, Lt
 
 from afbs import registry
 from afbs.files import ENCODING, path_of, toml
@@ -59,12 +59,17 @@ class RunSettings:
 
 @dataclass(frozen=True)
 class Evaluation:
-    """Table `[evaluation]`: at which virtual times the model is tested. `every` adds every so many versions."""
+    """Table `[evaluation]`: at which virtual times the model is tested. `every` adds every so many versions.
+
+    With `validation`, that share of the training samples is set aside before clients are made, and the model is tested
+    on it: the test set is not looked at.
+    """
 
     points: Annotated[int, Ge(1), Le(100_000)] = 150
     spacing: Literal["log", "linear"] = "log"
     every: Annotated[int, Ge(0)] = 0
     target: Annotated[float, Ge(0), Le(1)] = 0.9
+    validation: Annotated[float, Ge(0), Lt(1)] = 0.0
 
     def grid(self, horizon: float) -> list[float]:
         """The initial model, `points` moments, the last of them the horizon."""
@@ -146,6 +151,8 @@ def load(
     for path, value in (overrides or {}).items():
         _override(tables, path, value)
     unknown = [key for key in tables if key not in TABLES and key != "name"]
+    if unknown == ["sweep"]:
+        raise UserError("A configuration with a table `[sweep]` is run by `afbs sweep`, or in Python by `afbs.sweep`.")
     if unknown:
         raise UserError(f"There is no table `[{unknown[0]}]`{registry.hint(unknown[0], [*TABLES, 'name'])}")
     if not isinstance(tables.get("name", ""), str):

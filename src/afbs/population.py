@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -43,10 +43,17 @@ def populate(config: Config) -> Population:
     dataset = config.data.load()
     if not isinstance(dataset, Dataset):
         raise UserError(f"`data`: {_called(config.data)}.load must give an afbs.types.Dataset, got {_kind(dataset)}.")
+    kept = None
+    if (
+        config.evaluation.validation
+        and isinstance(dataset.train_x, np.ndarray)
+        and isinstance(dataset.train_y, np.ndarray)
+    ):
+        dataset, kept = _with_validation(dataset, config.evaluation.validation, Key.root(config.run.seed, "validation"))
     _check_form(dataset)
     _check_samples("train", dataset.train_x, dataset.train_y, dataset.classes)
     _check_samples("test", dataset.test_x, dataset.test_y, dataset.classes)
-    split = config.partition.split(dataset.train_y, dataset.owners, Key.root(config.run.seed, "partition"))
+    split = _split(config, dataset, kept)
     if not isinstance(split, Split):
         raise UserError(
             f"`partition`: {_called(config.partition)}.split must give an afbs.types.Split, got {_kind(split)}."
@@ -73,6 +80,35 @@ def populate(config: Config) -> Population:
         ClientInfo(client, len(chosen), cluster_of.get(client, 0)) for client, chosen in enumerate(split.indices)
     ]
     return Population(dataset, split, grouping, clients)
+
+
+def _with_validation(dataset: Dataset, share: float, key: Key) -> tuple[Dataset, NDArray[np.int64]]:
+    """The data with a share of the training samples in the place of the test set, and which samples remain.
+
+    What remains is only named, not copied; and the test set is let go unread.
+    """
+    samples = len(dataset.train_y)
+    number = round(share * samples)
+    if not 0 < number < samples:
+        raise UserError(
+            f"`evaluation.validation` = {share} of {samples} training samples is {number}: one at least must be set "
+            "aside, and one must remain."
+        )
+    drawn = key.generator().permutation(samples)
+    aside, kept = np.sort(drawn[:number]), np.sort(drawn[number:])
+    return replace(dataset, test_x=dataset.train_x[aside], test_y=dataset.train_y[aside]), kept
+
+
+def _split(config: Config, dataset: Dataset, kept: NDArray[np.int64] | None) -> Split:
+    key = Key.root(config.run.seed, "partition")
+    if kept is None:
+        return config.partition.split(dataset.train_y, dataset.owners, key)
+    owners = None if dataset.owners is None else dataset.owners[kept]
+    split: Any = config.partition.split(dataset.train_y[kept], owners, key)
+    if not isinstance(split, Split):
+        return split  # type: ignore[no-any-return]  # its caller says what is wrong with it
+    _check_split(split, len(kept))
+    return replace(split, indices=[kept[chosen] for chosen in split.indices])
 
 
 def _check_form(dataset: Dataset) -> None:

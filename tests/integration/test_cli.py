@@ -73,7 +73,16 @@ def test_compare_runs_every_algorithm_and_seed_and_fits_80_columns(
     for name in ("afbs-1", "afbs-2", "fedbuff-1", "fedbuff-2"):
         assert len(re.findall(rf"^ {name} .*%.* s *$", said, re.MULTILINE)) == 1
     assert max(map(len, said.splitlines())) <= 80
-    assert len(list((tmp_path / "runs").iterdir())) == 4
+    folders = list((tmp_path / "runs").glob("compare-*/cells/*"))
+    assert len(folders) == 4
+    before = [(folder / "result.json").stat().st_mtime_ns for folder in folders]
+    assert command(monkeypatch, "compare", toml(tmp_path), *arguments) == 0
+    again = capsys.readouterr().out
+    assert again.startswith("4 of 4 cells were done before")
+    assert [line for line in again.splitlines() if " s " in line] == [
+        line for line in said.splitlines() if " s " in line
+    ]
+    assert [(folder / "result.json").stat().st_mtime_ns for folder in folders] == before
 
 
 def test_compare_writes_a_report(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -144,7 +153,7 @@ def test_an_unknown_kind_or_command_has_code_2(
     assert command(monkeypatch, "run") == 2
 
 
-@pytest.mark.parametrize("name", ["run", "compare", "resume", "list", "show"])
+@pytest.mark.parametrize("name", ["run", "compare", "sweep", "resume", "list", "show"])
 def test_help_says_what_each_command_does(
     name: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -99,3 +99,38 @@ def test_natural_clients_are_called_as_their_owners() -> None:
     assert mixed.owner_names() is None
     nobody = populate(load(SMALL, {"data": Arrays(X, Y), "partition": {"name": "iid", "clients": 4}}))
     assert nobody.owner_names() is None
+
+
+def test_a_validation_share_is_set_aside_and_no_client_has_it() -> None:
+    population = populate(load(SMALL, {"data": Given(PLAIN), "partition.clients": 3, "evaluation.validation": 0.25}))
+    theirs = np.concatenate(population.split.indices)
+    rows = {tuple(row) for row in population.dataset.train_x[theirs].tolist()}
+    aside = {tuple(row) for row in population.dataset.test_x.tolist()}
+    assert (len(rows), len(aside)) == (30, 10)
+    assert not rows & aside
+    assert rows | aside == {tuple(row) for row in PLAIN.train_x.tolist()}
+    where = {tuple(row): label for row, label in zip(PLAIN.train_x.tolist(), PLAIN.train_y.tolist(), strict=True)}
+    labels = population.dataset.test_y.tolist()
+    assert [where[tuple(row)] for row in population.dataset.test_x.tolist()] == labels
+
+
+def test_with_a_validation_share_the_test_set_may_be_anything() -> None:
+    overrides = {"partition.clients": 3, "evaluation.validation": 0.25}
+    poisoned = replace(PLAIN, test_x=np.full((5, 3), np.nan, np.float32), test_y=np.full(5, -7))
+    ours, other = (populate(load(SMALL, {**overrides, "data": Given(data)})) for data in (PLAIN, poisoned))
+    assert [part.tolist() for part in ours.split.indices] == [part.tolist() for part in other.split.indices]
+    assert ours.dataset.test_x.tobytes() == other.dataset.test_x.tobytes()
+    with pytest.raises(UserError, match="label of test sample 0 is -7"):
+        populate(load(SMALL, {"data": Given(poisoned)}))
+
+
+def test_a_natural_partition_keeps_its_owners_when_some_samples_are_set_aside() -> None:
+    owners = np.arange(40) // 10
+    overrides = {"partition": "natural", "evaluation.validation": 0.25, "data": Given(replace(PLAIN, owners=owners))}
+    population = populate(load({**SMALL, "partition": {}}, overrides))
+    assert [set(owners[part]) for part in population.split.indices] == [{0}, {1}, {2}, {3}]
+
+
+def test_a_validation_share_must_leave_something_on_both_sides() -> None:
+    with pytest.raises(UserError, match=r"`evaluation\.validation` = 0\.001 of 40 training samples is 0"):
+        populate(load(SMALL, {"data": Given(PLAIN), "evaluation.validation": 0.001}))

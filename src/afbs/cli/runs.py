@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import math
 import shlex
-import sys
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -17,7 +15,9 @@ from rich.markup import escape
 from rich.table import Table
 
 from afbs.cli._settings import Settings, parsed
-from afbs.types import RunError, UserError
+from afbs.cli._telling import explained, note
+from afbs.cli.sweep import end_if_failed
+from afbs.types import UserError
 
 if TYPE_CHECKING:
     from afbs.config import Config
@@ -26,8 +26,6 @@ if TYPE_CHECKING:
 
 RunsFolder = Annotated[Path, typer.Option("--runs", help="Where new run folders are made.")]
 console = Console(emoji=False)
-_LAST_LINES = 12
-"""How much of a worker's traceback is shown: where it went wrong, not how it came there."""
 
 
 def add(app: typer.Typer) -> None:
@@ -55,8 +53,8 @@ def run(
     from afbs.config import load
 
     config = load(file, parsed(settings))
-    with _explained():
-        result = experiment.run(config, folder=folder, runs=runs, on_note=_note)
+    with explained():
+        result = experiment.run(config, folder=folder, runs=runs, on_note=note)
     _print_table([result])
     console.print(f"Folder: {escape(str(result.folder))}", highlight=False, soft_wrap=True)
 
@@ -72,18 +70,23 @@ def compare(
     """Run several configurations on the same clients, latencies and seeds, and compare them in a table.
 
     One is enough: `afbs compare FILE.toml --algorithms afbs,fedbuff --seeds 1,2`.
+
+    The same command goes on where it stopped, and runs nothing twice.
     """
-    from afbs import experiment
+    from afbs.sweeps.comparing import compared
 
     configs = _configs(files, parsed(settings), algorithms, seeds)
-    with _explained():
-        results = [experiment.run(config, runs=runs, on_note=_note) for config in configs]
-    _print_table(results)
-    if report:
+    with explained():
+        outcome = compared(configs, runs=runs, on_note=note)
+    results = list(outcome.results.values())
+    if results:
+        _print_table(results)
+    if report and results:
         from afbs.report import write
 
-        write([result.folder for result in results], report, _note)
+        write([result.folder for result in results], report, note)
         console.print(f"Report: {escape(str(report))}", highlight=False, soft_wrap=True)
+    end_if_failed(outcome)
 
 
 def resume(
@@ -100,8 +103,8 @@ def resume(
     if is_done(folder):
         console.print("This run has ended; there is nothing left to do.")
         return
-    with _explained():
-        result = experiment.resume(folder, on_note=_note)
+    with explained():
+        result = experiment.resume(folder, on_note=note)
     _print_table([result])
 
 
@@ -131,7 +134,7 @@ def show(
     result = Result.open(folder)
     _print_table([result])
     for problem in result.record.problems:
-        _note(problem)
+        note(problem)
     if result.record.result is not None:
         _print_facts(result.record.result)
     elif not result.record.problems:
@@ -158,27 +161,6 @@ def _print_facts(facts: ResultFile) -> None:
     )
     console.print(table)
     console.print(f"sha256 {escape(facts.get('sha256', '–'))}", highlight=False, soft_wrap=True)
-
-
-@contextmanager
-def _explained() -> Iterator[None]:
-    """A run that was stopped or failed ends the command with a sentence and its exit code."""
-    from afbs.experiment import Interrupted
-
-    try:
-        yield
-    except Interrupted as stop:
-        console.print(escape(str(stop)), highlight=False, soft_wrap=True)
-        sys.exit(130)
-    except RunError as error:
-        text = "\n".join(str(error).splitlines()[-_LAST_LINES:])
-        errors = Console(stderr=True, soft_wrap=True, emoji=False)
-        errors.print(f"[bold red]The run failed:[/] {escape(text)}", highlight=False)
-        sys.exit(1)
-
-
-def _note(text: str) -> None:
-    console.print(escape(text), highlight=False, soft_wrap=True)
 
 
 def _configs(files: Sequence[Path], overrides: dict[str, Any], algorithms: str, seeds: str) -> list[Config]:

@@ -1,4 +1,4 @@
-"""`run`, `resume` and `compare`: one session of a run, from its configuration to its folder."""
+"""`run` and `resume`: one session of a run, from its configuration to its folder."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import secrets
 import shlex
 import signal
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from datetime import datetime
 from pathlib import Path
@@ -120,21 +120,6 @@ def resume(
                 if on_note:
                     on_note(complaint)
         return _execute(config, population, pool, path, checkpoint, observe, on_note)
-
-
-def compare(
-    sources: Sequence[Config | Mapping[str, Any] | str | Path],
-    *,
-    runs: str | Path = "runs",
-    progress: bool = True,
-    **overrides: Any,
-) -> Any:
-    """Run several configurations and give a table with a row each (a pandas DataFrame)."""
-    import pandas as pd
-
-    configs = [load(source, overrides) for source in sources]
-    results = [run(config, runs=runs, progress=progress) for config in configs]
-    return pd.DataFrame([result.summary() for result in results]).set_index("name")
 
 
 def _execute(

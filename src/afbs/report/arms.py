@@ -154,7 +154,7 @@ def flatten(config: Mapping[str, Any], above: str = "") -> dict[str, str]:
 
 def bookkeeping(path: str) -> bool:
     """Whether a setting says how a run was carried out and not what was tried."""
-    return path in _BOOKKEEPING or path.startswith("record.") or path.rpartition(".")[2] == "seed"
+    return path in _BOOKKEEPING or path.startswith(("record.", "executor.")) or path.rpartition(".")[2] == "seed"
 
 
 def _table_order(path: str) -> tuple[int, str]:

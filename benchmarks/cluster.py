@@ -1,0 +1,38 @@
+"""How fast clients are trained on Ray on one machine, against `processes`, in turn, in one run."""
+
+from __future__ import annotations
+
+import tempfile
+from collections import defaultdict
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from afbs import experiment
+from afbs.config import load
+from benchmarks import workload
+from benchmarks.throughput import ratio
+
+EXECUTORS: dict[str, dict[str, Any]] = {"processes": {"name": "processes"}, "ray": {"name": "ray"}}
+
+
+def measure(rounds: int, days: float) -> dict[str, Any]:
+    """Updates a second of each, one figure a round, and whether they ended in the same model."""
+    data = workload.arrays()
+    rates: defaultdict[str, list[float]] = defaultdict(list)
+    digests = set()
+    with tempfile.TemporaryDirectory() as folder:
+        for _ in range(rounds):
+            for name, executor in EXECUTORS.items():
+                config = load(workload.config("fedbuff", data, days), {"executor": executor})
+                result = experiment.run(config, runs=Path(folder), progress=False).record.result
+                assert result is not None
+                rates[name].append(result["jobs"]["trained"] / result["wall"]["total"])
+                digests.add(result["sha256"])
+    return {"updates_per_second": dict(rates), "same": len(digests) == 1}
+
+
+def rows(found: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    rates = found["updates_per_second"]
+    yield "fedbuff, updates/s: ray ÷ processes", ratio(rates["ray"], rates["processes"])
+    yield "the same final model", "yes" if found["same"] else "no"

@@ -1,0 +1,86 @@
+"""`afbs sweep`: many runs as one."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.box import SIMPLE_HEAD
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from afbs.cli._settings import Settings, parsed
+from afbs.cli._telling import explained, note
+
+if TYPE_CHECKING:
+    from afbs.sweeps import Outcome
+
+console = Console(emoji=False)
+
+
+def add(app: typer.Typer) -> None:
+    app.command("sweep")(sweep)
+
+
+def sweep(
+    file: Annotated[Path, typer.Argument(metavar="FILE.toml", help="A configuration with a table [sweep].")],
+    settings: Settings = None,
+    folder: Annotated[Path | None, typer.Option("--folder", "-o", help="The sweep's folder: sweeps/NAME.")] = None,
+    results: Annotated[Path | None, typer.Option(help="Also write tables, curves and digests here.")] = None,
+    report: Annotated[Path | None, typer.Option(help="Also write a report (HTML) here.")] = None,
+    cores: Annotated[int | None, typer.Option(min=1, help="Use so many cores; all unless told.")] = None,
+) -> None:
+    """Run every cell of a sweep, side by side, and compare its arms in a table.
+
+    The same command goes on where it stopped: cells that are done are not run
+    again, those that were interrupted are resumed. Ctrl-C saves them all.
+
+    A cell that fails does not stop the others; the exit code is then 1.
+    """
+    from afbs.sweeps import sweep as carry_out
+
+    with explained():
+        outcome = carry_out(file, folder=folder, results=results, cores=cores, on_note=note, **parsed(settings))
+    print_table(outcome)
+    if report and len(outcome.cells):
+        from afbs.report import write
+
+        write([result.folder for result in outcome.results.values()], report, note)
+        console.print(f"Report: {escape(str(report))}", highlight=False, soft_wrap=True)
+    if results:
+        console.print(f"Results: {escape(str(results))}", highlight=False, soft_wrap=True)
+    end_if_failed(outcome)
+
+
+def print_table(outcome: Outcome) -> None:
+    """A row an arm."""
+    from afbs.sweeps.results import grid
+
+    if not len(outcome.cells):
+        return
+    shown = [name for name in outcome.measures if name != "best_accuracy" or outcome.metric == name]
+    heading, rows = grid(outcome, shown)
+    table = Table(box=SIMPLE_HEAD, header_style="bold", padding=(0, 1, 0, 0))
+    table.add_column("", min_width=12, overflow="fold")
+    for name in heading[1:]:
+        table.add_column(escape(name.replace(", ", "\n")), justify="right", no_wrap=True)
+    for row in rows:
+        table.add_row(*map(escape, row))
+    console.print(table)
+
+
+def end_if_failed(outcome: Outcome) -> None:
+    """Names the cells that failed, and ends the command with code 1 if there are any."""
+    errors = Console(stderr=True, soft_wrap=True, emoji=False)
+    for name, text in outcome.failed.items():
+        errors.print(f"[bold red]Failed:[/] {escape(name)}: {escape(_last_line(text))}", highlight=False)
+    if outcome.failed:
+        errors.print(f"{len(outcome.failed)} of {len(outcome.everybody)} cells failed; see `sweep.json` for why.")
+        sys.exit(1)
+
+
+def _last_line(text: str) -> str:
+    return (text.strip().splitlines() or ["it did not say why"])[-1]

@@ -1,0 +1,250 @@
+"""The process that talks to Ray for the executor `ray`, started by it as `python -m afbs.executors._ray_driver`.
+
+Ray ends a process that has lost its cluster, without a word. So it is not the server's: this one shares the server's
+memory as a worker of `processes` does, hands tasks on to Ray's actors, and writes what they ship where it belongs. If
+it is gone, so is the cluster, and the server can say so.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+import threading
+import traceback
+from collections import deque
+from contextlib import suppress
+from dataclasses import replace
+from multiprocessing.connection import Connection
+from typing import Any, NamedTuple, final
+
+import numpy as np
+
+from afbs.executors._arena import Arena
+from afbs.executors._ray_worker import ARRAYS, Answer, Where, Worker, mark
+from afbs.types import Evaluate, RunError, Train, UserError, Vector
+
+_TRIES = 4
+"""How often a task is begun before it is taken to be what its workers die of."""
+_TURN_SECONDS = 0.005
+
+
+class Handed(NamedTuple):
+    """A task as the server hands it over: the slots of its client's old and new state, and the version it starts from.
+
+    A slot is used again, a version's number never.
+    """
+
+    task: Train | Evaluate
+    slots: tuple[int, ...]
+    version: int
+
+
+def main() -> None:
+    connection, memory = Connection(int(sys.argv[1])), int(sys.argv[2])
+    with suppress(EOFError, ConnectionError):  # the server is gone, and nobody is left to tell
+        try:
+            _serve(connection, memory)
+        except (EOFError, ConnectionError):
+            raise
+        except UserError as error:
+            connection.send(("refused", str(error)))
+        except RunError as error:
+            connection.send(("failed", str(error)))
+        except Exception:
+            connection.send(("failed", traceback.format_exc()))
+    os._exit(0)  # a thread still waits for the server
+
+
+def _serve(connection: Connection, memory: int) -> None:
+    import cloudpickle
+    import ray
+
+    sys.path[:] = connection.recv()
+    settings: dict[str, Any] = connection.recv()
+    _connect(ray, settings["address"])
+    try:
+        crew = Crew(ray, settings, cloudpickle.loads(connection.recv_bytes()))
+        crew.arena = Arena(len(crew.initial), memory)
+        connection.send([crew.initial, crew.number])
+        threading.Thread(target=_listen, args=(connection, crew), daemon=True).start()
+        while True:
+            for result in crew.results():
+                connection.send(result)
+    finally:
+        ray.shutdown()
+
+
+def _connect(ray: Any, address: str) -> None:
+    here: dict[str, Any] = {"address": address}
+    if not address:
+        here = {"address": "local", "include_dashboard": False, "_node_ip_address": "127.0.0.1"}
+    try:
+        ray.init(**here, log_to_driver=False, logging_level=logging.ERROR)
+    except (ConnectionError, OSError, RuntimeError, ValueError) as error:
+        raise RunError(f"`executor.address`: there is no Ray cluster at {address!r}: {error}") from error
+
+
+def _listen(connection: Connection, crew: Crew) -> None:
+    """Takes tasks, and versions to forget, until the server closes the connection."""
+    try:
+        while True:
+            told = connection.recv()
+            if isinstance(told, int):
+                crew.forget(told)
+            else:
+                crew.give(Handed(*told))
+    except (EOFError, OSError):
+        with suppress(Exception):
+            crew.ray.shutdown()
+        os._exit(0)
+
+
+@final
+class _Actor:
+    def __init__(self, handle: Any):
+        self.handle = handle
+        self.tasks: deque[tuple[Any, Handed]] = deque()
+
+
+@final
+class Crew:
+    """The actors of a session, each with its tasks in order."""
+
+    arena: Arena
+
+    def __init__(self, ray: Any, settings: dict[str, Any], workload: Any):
+        self.ray = ray
+        self._settings = settings
+        self._payload, self._files, self._arrays = _parted(workload)
+        self._shipped: dict[str, Any] = {}
+        self._versions: dict[int, Any] = {}
+        self._tries: dict[int, int] = {}
+        self._change = threading.Condition()
+        self._actors = [self._actor() for _ in range(self._size())]
+        self.initial = self._briefed(self._actors)
+
+    @property
+    def number(self) -> int:
+        return len(self._actors)
+
+    def give(self, handed: Handed) -> None:
+        with self._change:
+            self._send(min(self._actors, key=lambda actor: len(actor.tasks)), handed)
+            self._change.notify()
+
+    def forget(self, version: int) -> None:
+        with self._change:
+            self._versions.pop(version, None)
+
+    def results(self) -> list[Any]:
+        """What has been finished; waits a moment for the first of it."""
+        with self._change:
+            while not any(actor.tasks for actor in self._actors):
+                self._change.wait()
+            owner = {actor.tasks[0][0]: actor for actor in self._actors if actor.tasks}
+        ready, _ = self.ray.wait(list(owner), num_returns=1, timeout=_TURN_SECONDS)
+        if ready:
+            ready, _ = self.ray.wait(list(owner), num_returns=len(owner), timeout=0)
+        found = [self._result(owner[reference]) for reference in ready]
+        return [result for result in found if result is not None]
+
+    def _send(self, actor: _Actor, handed: Handed) -> None:
+        task, slots, version = handed
+        if version not in self._versions:
+            self._versions[version] = self.ray.put(self.arena.get(task.base))
+        state = (self.arena.get(slots[0]).copy(),) if slots else ()
+        # In a list it stays a reference: a worker that has the version does not fetch it again.
+        reference = actor.handle.do.remote(task, version, [self._versions[version]], *state)
+        actor.tasks.append((reference, handed))
+
+    def _result(self, actor: _Actor) -> Any:
+        """What an actor's first task gave; None if the actor has died, and its tasks were given to another."""
+        reference, (task, slots, _) = actor.tasks[0]
+        try:
+            answer = _checked(self.ray.get(reference))
+        except self.ray.exceptions.RayActorError:
+            self._replace(actor)
+            return None
+        if isinstance(task, Train):
+            for slot, vector in zip((task.out, *slots[1:]), answer.vectors, strict=True):
+                np.copyto(self.arena.get(slot), vector)
+        with self._change:
+            actor.tasks.popleft()
+            self._tries.pop(task.task, None)
+        return answer.result
+
+    def _replace(self, actor: _Actor) -> None:
+        first = actor.tasks[0][1].task.task
+        self._tries[first] = self._tries.get(first, 1) + 1
+        if self._tries[first] > _TRIES:
+            raise RunError(
+                "Ray workers keep dying of one task, perhaps because memory was short. The run has been kept as far as "
+                "its last checkpoint and can be resumed."
+            )
+        with suppress(Exception):
+            self.ray.kill(actor.handle)
+        fresh = self._actor()
+        self._briefed([fresh])
+        with self._change:
+            self._actors[self._actors.index(actor)] = fresh
+            for _, handed in actor.tasks:
+                self._send(fresh, handed)
+
+    def _size(self) -> int:
+        """As many as were asked for, or as the cluster has room for."""
+        chosen = self._settings
+        if chosen["workers"]:
+            return int(chosen["workers"])
+        there = self.ray.cluster_resources()
+        each = {"CPU": chosen["cpus"], "GPU": chosen["gpus"], "memory": chosen["memory"] * 1e6}
+        return max(1, int(min((there.get(kind, 0) // need for kind, need in each.items() if need), default=1)))
+
+    def _actor(self) -> _Actor:
+        chosen = self._settings
+        options = {"num_cpus": chosen["cpus"], "num_gpus": chosen["gpus"], "scheduling_strategy": "SPREAD"}
+        if chosen["memory"]:
+            options["memory"] = int(chosen["memory"] * 1e6)
+        return _Actor(self.ray.remote(Worker).options(max_restarts=0, **options).remote(list(sys.path)))
+
+    def _briefed(self, actors: list[_Actor]) -> Vector:
+        """Tells actors what they work on. Where a node has no file of the data it is sent them, once a node."""
+        lacking = self.ray.get([actor.handle.lacks.remote(self._files) for actor in actors])
+        nowhere = set(ARRAYS) - set(self._files)
+        for name in nowhere.union(*lacking) - set(self._shipped):
+            self._shipped[name] = self.ray.put(np.ascontiguousarray(self._arrays[name]))
+        wanted = [{name: self._shipped[name] for name in nowhere.union(names)} for names in lacking]
+        payload = self.ray.put(self._payload)
+        begun = [
+            actor.handle.begin.remote(payload, self._files, shipped)
+            for actor, shipped in zip(actors, wanted, strict=True)
+        ]
+        vectors = [_checked(answer).vectors[0] for answer in self.ray.get(begun)]
+        initial: Vector = np.array(vectors[0])
+        return initial
+
+
+def _parted(workload: Any) -> tuple[bytes, dict[str, Where], dict[str, Any]]:
+    """A workload without its arrays, where those are files, and the arrays."""
+    import cloudpickle
+
+    from afbs.data import file_of
+
+    data = workload.dataset
+    arrays = {name: getattr(data, name) for name in ARRAYS}
+    places = {name: file_of(array) for name, array in arrays.items()}
+    files = {name: Where(str(place), mark(place)) for name, place in places.items() if place is not None}
+    empty: Any = dict.fromkeys(ARRAYS)
+    return cloudpickle.dumps(replace(workload, dataset=replace(data, **empty))), files, arrays
+
+
+def _checked(answer: Answer) -> Answer:
+    if answer.problem == "refused":
+        raise UserError(answer.text)
+    if answer.problem:
+        raise RunError(f"A worker failed:\n{answer.text}")
+    return answer
+
+
+if __name__ == "__main__":
+    main()

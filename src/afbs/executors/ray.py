@@ -1,0 +1,193 @@
+"""Workers on the machines of a Ray cluster. The plan stays here; only jobs travel.
+
+A version of the model is put into the object store once and fetched once a worker; results come back into this
+process's own memory. A worker that dies is replaced and given its tasks again; a task depends on its arguments alone,
+so nothing changes. Ray has no guard at its door: keep its ports behind a firewall (`docs/scale.md`).
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import socket
+import subprocess
+import sys
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from itertools import count
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import Annotated, Any, final
+
+import cloudpickle
+from annotated_types import Ge, Le
+
+from afbs.clients.workload import Workload
+from afbs.executors._arena import Arena, unnamed_memory
+from afbs.executors._files import Shared
+from afbs.executors._local import LocalSession
+from afbs.executors._states import States
+from afbs.interfaces import Executor, Store, WorkerPool
+from afbs.types import Evaluated, Fetch, Matrix, RunError, Shipped, Task, Train, UserError, Vector
+
+_QUEUE = 3
+"""Tasks a worker has at hand, so that it finds the next one while the last one's result is on its way."""
+_GONE = "The Ray cluster cannot be reached any more. The run has been kept as far as its last checkpoint: resume it."
+_PATIENCE_SECONDS = 20
+
+
+@final
+@dataclass(frozen=True)
+class Ray(Executor):
+    """Workers on a Ray cluster, each with so many `cpus`, `gpus` and megabytes of `memory`; 0 `workers` fill it.
+
+    Without an `address` a cluster is started on this machine; "auto" is the one that runs here already.
+    """
+
+    workers: Annotated[int, Ge(0), Le(100_000)] = 0
+    cpus: Annotated[float, Ge(0)] = 1.0
+    gpus: Annotated[float, Ge(0)] = 0.0
+    memory: Annotated[float, Ge(0)] = 0.0
+    address: str = ""
+
+    @property
+    def number(self) -> int:
+        """Those of this machine, as long as nobody has asked the cluster."""
+        return self.workers or os.cpu_count() or 1
+
+    def start(self) -> RayPool:
+        if importlib.util.find_spec("ray") is None:
+            raise UserError("`executor.name` = 'ray' needs Ray: pip install 'afbs[ray]'.")
+        return RayPool(self)
+
+
+@final
+class RayPool(WorkerPool):
+    """The process that talks to Ray, and the memory it shares with this one."""
+
+    def __init__(self, settings: Ray):
+        self.memory = unnamed_memory()
+        ours, theirs = socket.socketpair()
+        path = os.pathsep.join(filter(None, [str(Path(__file__).parents[2]), os.environ.get("PYTHONPATH")]))
+        usage = {"RAY_USAGE_STATS_ENABLED": "0", "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0"}
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "afbs.executors._ray_driver", str(theirs.fileno()), str(self.memory)],
+            pass_fds=(theirs.fileno(), self.memory),
+            env={**usage, **os.environ, "PYTHONPATH": path},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            process_group=0,  # Ctrl-C is the server's to handle
+        )
+        theirs.close()
+        self.connection = Connection(ours.detach())
+        self._closed = False
+        with suppress(OSError):  # it has died already: it will not greet
+            self.connection.send(sys.path)
+            self.connection.send(asdict(settings))
+
+    def session(self, workload: Workload) -> RaySession:
+        return RaySession(workload, self)
+
+    def close(self) -> None:
+        """It lets its actors go when it finds nobody at the other end."""
+        if self._closed:
+            return
+        self._closed = True
+        self.connection.close()
+        try:
+            self._process.wait(_PATIENCE_SECONDS)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+        os.close(self.memory)
+
+
+@final
+class RaySession(LocalSession):
+    """Tasks go to the process that talks to Ray, and come back when their vectors are in the memory it shares."""
+
+    def __init__(self, workload: Workload, pool: RayPool):
+        self._connection = pool.connection
+        self._under_way = 0
+        self._shared = Shared(workload)
+        try:
+            with suppress(OSError):
+                self._connection.send_bytes(cloudpickle.dumps(self._shared.workload))
+            self._initial, self.workers = self._heard()
+        except BaseException:
+            self.close()
+            raise
+        self.depth = self.workers * _QUEUE
+        size = len(self._initial)
+        self.store: _Numbered = _Numbered(Arena(size, pool.memory), self._connection)
+        self.states = States(self.store, size) if workload.rule.stateful else None
+
+    def initial(self) -> Vector:
+        vector: Vector = self._initial.copy()
+        return vector
+
+    def submit(self, task: Task) -> None:
+        if isinstance(task, Fetch):
+            raise ValueError("There is nowhere to fetch from: everything is trained here.")
+        slots = self.states.slots(task.order) if self.states and isinstance(task, Train) else ()
+        self._under_way += 1
+        with suppress(OSError):  # it is gone: `collect` finds out
+            self._connection.send((task, slots, self.store.version(task.base)))
+
+    def collect(self, seconds: float | None = None) -> list[Shipped | Evaluated]:
+        found: list[Shipped | Evaluated] = []
+        while self._under_way and self._connection.poll(0 if found else seconds):
+            found.append(self._heard())
+            self._under_way -= 1
+        return found
+
+    def close(self) -> None:
+        self._shared.close()
+
+    def _heard(self) -> Any:
+        try:
+            told = self._connection.recv()
+        except (EOFError, ConnectionError) as error:
+            raise RunError(_GONE) from error
+        if type(told) is tuple and told[0] == "refused":
+            raise UserError(told[1])
+        if type(told) is tuple and told[0] == "failed":
+            raise RunError(told[1])
+        return told
+
+
+@final
+class _Numbered(Store):
+    """Rows of the shared memory. What is put has a number of its own, for a row is used again."""
+
+    def __init__(self, arena: Arena, connection: Connection):
+        self._arena, self._connection = arena, connection
+        self._numbers = count()
+        self._version: dict[int, int] = {}
+
+    def version(self, slot: int) -> int:
+        if slot not in self._version:
+            self._version[slot] = next(self._numbers)
+        return self._version[slot]
+
+    def put(self, vector: Vector) -> int:
+        return self._arena.put(vector)
+
+    def get(self, slot: int) -> Vector:
+        return self._arena.get(slot)
+
+    def drop(self, slot: int) -> None:
+        if slot in self._version:
+            with suppress(OSError):
+                self._connection.send(self._version.pop(slot))
+        self._arena.drop(slot)
+
+    def block(self, rows: int) -> tuple[int, Matrix]:
+        return self._arena.block(rows)
+
+    def release(self, first: int) -> None:
+        self._arena.release(first)
+
+    @property
+    def peak_bytes(self) -> int:
+        return self._arena.peak_bytes

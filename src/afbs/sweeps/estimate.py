@@ -1,0 +1,61 @@
+"""How long the rest of a sweep will take: measured on what has been done of it, never guessed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import final
+
+from afbs.sweeps.cells import Cell
+
+_ENOUGH_SHARE = 0.05
+_ENOUGH_SECONDS = 2.0
+"""A cell under way tells what it will cost once this much of it is done: starting up costs, too."""
+
+
+@final
+class Meter:
+    """Processor seconds of cells: what those that ended cost, and what those under way let expect."""
+
+    def __init__(self, cells: Iterable[Cell], costs: Mapping[str, float], done: Iterable[str] = ()):
+        self._cells = {cell.id: cell for cell in cells}
+        self._costs = {key: cost for key, cost in costs.items() if key in self._cells}
+        self._begun: dict[str, tuple[float, float]] = {}
+        self._share = dict.fromkeys(done, 1.0)
+        self._expected: dict[str, float] = {}
+
+    def going(self, key: str, share: float, cpu: float) -> None:
+        first_share, first_cpu = self._begun.setdefault(key, (share, cpu))
+        self._share[key] = share
+        if share - first_share >= _ENOUGH_SHARE and cpu - first_cpu >= _ENOUGH_SECONDS:
+            self._expected[key] = (cpu - first_cpu) / (share - first_share)
+
+    def paused(self, key: str) -> None:
+        """It will start again, and measure itself anew from there."""
+        self._begun.pop(key, None)
+
+    def ended(self, key: str, cpu: float) -> None:
+        self._share[key] = 1.0
+        self._costs[key] = cpu
+
+    def share(self, key: str) -> float:
+        return self._share.get(key, 0.0)
+
+    def left(self, key: str) -> float | None:
+        """Processor seconds that a cell still needs; None as long as nothing has been measured."""
+        cost = self._cost(self._cells[key])
+        return None if cost is None else cost * (1.0 - self.share(key))
+
+    def total(self) -> float | None:
+        """Processor seconds that all cells need that have not ended."""
+        parts = [self.left(key) for key in self._cells if self.share(key) < 1.0]
+        return None if any(part is None for part in parts) else sum(part for part in parts if part is not None)
+
+    def _cost(self, cell: Cell) -> float | None:
+        """What it was itself measured at, else cells of its arm, else any, by virtual day."""
+        known = {**self._expected, **self._costs}
+        if cell.id in known:
+            return known[cell.id]
+        alike = [key for key in known if self._cells[key].arm == cell.arm] or list(known)
+        if not alike:
+            return None
+        return cell.days * sum(known[key] / self._cells[key].days for key in alike) / len(alike)

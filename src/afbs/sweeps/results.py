@@ -1,0 +1,156 @@
+"""What is left of a sweep when its run folders are gone: tables, curves, settings and digests, small enough to commit.
+
+table.csv, table.md   a row an arm
+cells.csv             a row a cell, with the sha256 of its final model
+curves.csv            a row an evaluation
+sweep.json            how arms were compared, versions, digests of data and settings
+cells/<id>/           a run folder without its orders and steps; `afbs report` reads it like any other
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from afbs.record.result import Result
+from afbs.record.writer import replace_file
+from afbs.sweeps.outcome import Outcome
+from afbs.types import UserError
+
+_MOST_CLIENTS = 2000
+"""More clients than this are not listed: a million of them would not be small."""
+_BOOKKEEPING = ("wall", "folder")
+"""Columns that differ between two sweeps that found the same."""
+
+
+def write(outcome: Outcome, folder: Path) -> None:
+    """Writes or replaces the files; equal sweeps on equal machines write equal tables, curves and digests."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        _put(folder / "table.csv", outcome.table.to_csv(lineterminator="\n"))
+        _put(folder / "table.md", markdown(outcome))
+        _put(folder / "cells.csv", outcome.cells.drop(columns=list(_BOOKKEEPING)).to_csv(lineterminator="\n"))
+        _put(folder / "curves.csv", _curves(outcome))
+        _put(folder / "sweep.json", _text(_facts(outcome)))
+        for key, result in outcome.results.items():
+            _light(result, folder / "cells" / key)
+    except OSError as error:
+        raise UserError(f"`--results`: {folder} cannot be written: {error.strerror}.") from error
+
+
+def markdown(outcome: Outcome) -> str:
+    """The table for people: mean ± standard deviation over seeds, ranks, and the test against the baseline."""
+    heading, rows = grid(outcome)
+    lines = [heading, ["---", *["---:"] * (len(heading) - 1)], *rows]
+    return "".join(f"| {' | '.join(line)} |\n" for line in lines)
+
+
+def grid(outcome: Outcome, measures: Sequence[str] = ()) -> tuple[list[str], list[list[str]]]:
+    """The table as text: a heading and rows. Columns in which nobody has anything are left out."""
+    columns: dict[str, list[str]] = {"": [], "seeds": []}
+    for arm, row in outcome.table.iterrows():
+        columns[""].append(str(arm))
+        columns["seeds"].append(str(int(row["seeds"])))
+        for measure in measures or outcome.measures:
+            columns.setdefault(_called(measure), []).append(_spread(measure, row[measure], row[f"{measure}_sd"]))
+        columns.setdefault("rank", []).append(_number(row["rank"], ".2f"))
+        if outcome.baseline:
+            against = f"vs {outcome.baseline}{_unit(outcome.metric)[1]}"
+            columns.setdefault(against, []).append(_difference(outcome.metric, row["difference"]))
+            columns.setdefault("p", []).append(_number(row["p"], ".3g"))
+    kept = {name: values for name, values in columns.items() if any(value != "–" for value in values)}
+    return list(kept), [list(line) for line in zip(*kept.values(), strict=True)]
+
+
+def _called(measure: str) -> str:
+    known = {"best_accuracy": "best", "final_accuracy": "final", "time_to_target": "to target"}
+    return f"{known.get(measure, measure)}{_unit(measure)[1]}"
+
+
+def _spread(measure: str, mean: float, deviation: float) -> str:
+    if not math.isfinite(mean):
+        return "–"
+    scale, _, places = _unit(measure)
+    spread = f" ± {deviation * scale:.{places}f}" if math.isfinite(deviation) else ""
+    return f"{mean * scale:.{places}f}{spread}"
+
+
+def _difference(measure: str, value: float) -> str:
+    scale, _, places = _unit(measure)
+    return f"{value * scale:+.{places}f}" if math.isfinite(value) else "–"
+
+
+def _unit(measure: str) -> tuple[float, str, int]:
+    if measure.endswith("accuracy"):
+        return 100.0, ", %", 2
+    return (1 / 86_400, ", days", 2) if measure == "time_to_target" else (1.0, "", 4)
+
+
+def _number(value: float, form: str) -> str:
+    return format(value, form) if math.isfinite(value) else "–"
+
+
+def _curves(outcome: Outcome) -> str:
+    import pandas as pd
+
+    parts = []
+    for cell in outcome.everybody:
+        if cell.id in outcome.results:
+            history = outcome.results[cell.id].history.drop(columns=["wall"])
+            parts.append(history.assign(cell=cell.id).set_index("cell"))
+    return str(pd.concat(parts).to_csv(lineterminator="\n")) if parts else ""
+
+
+def _facts(outcome: Outcome) -> dict[str, Any]:
+    cells: dict[str, dict[str, Any]] = {}
+    for cell in outcome.everybody:
+        if cell.id not in outcome.results:
+            cells[cell.id] = {"name": cell.name, "failed": outcome.failed.get(cell.name, "It has not ended.")}
+            continue
+        record = outcome.results[cell.id].record
+        cells[cell.id] = {
+            "name": cell.name,
+            "arm": cell.arm,
+            "seed": cell.seed,
+            "settings": cell.digest,
+            "data": record.meta.get("data"),
+            "model_sha256": (record.result or {}).get("sha256"),
+            "versions": record.meta.get("versions"),
+        }
+    return {
+        "name": outcome.name,
+        "baseline": outcome.baseline,
+        "metric": outcome.metric,
+        "test": outcome.test,
+        "cells": cells,
+    }
+
+
+def _light(result: Result, folder: Path) -> None:
+    """A run folder with its evaluations alone."""
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    for name in ("config.toml", "result.json"):
+        shutil.copyfile(result.folder / name, folder / name)
+    meta = json.loads((result.folder / "meta.json").read_text())
+    if len((meta.get("clients") or {}).get("id", ())) > _MOST_CLIENTS:
+        meta = {key: value for key, value in meta.items() if key not in ("clients", "labels", "true_clusters")}
+    _put(folder / "meta.json", _text(meta))
+    with (result.folder / "events.jsonl").open() as events:
+        kept = [json.loads(line) for line in events if line.startswith(('{"event":"eval"', '{"event":"end"'))]
+    evaluations = [line for line in kept if line["event"] == "eval"]
+    for line in evaluations[:-1]:
+        line.pop("per_class", None)
+    _put(folder / "events.jsonl", "".join(json.dumps(line, separators=(",", ":")) + "\n" for line in kept))
+
+
+def _text(content: Any) -> str:
+    return json.dumps(content, indent=2, ensure_ascii=False) + "\n"
+
+
+def _put(path: Path, text: str) -> None:
+    replace_file(path, text.encode())

@@ -1,0 +1,157 @@
+"""The table `[sweep]`: which cells there are, and how they are carried out and compared."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from itertools import product
+from pathlib import Path
+from typing import Annotated, Any, Literal, get_type_hints
+
+from annotated_types import Ge
+
+from afbs import registry
+from afbs.config import load
+from afbs.files import ENCODING, path_of, toml
+from afbs.sweeps.cells import Cell
+from afbs.types import UserError
+
+SEED = "run.seed"
+_MOST = 100_000
+
+
+@dataclass(frozen=True)
+class SweepSettings:
+    """Table `[sweep]`.
+
+    `grid` has a list of values for each setting that varies; `alternatives` have a name each and change several
+    settings at once. Cells are every alternative with every point of the grid. `baseline` is the arm that the others
+    are tested against, by `metric`. `cores` is how many may be used, 0 for all; `runner` says whose: this machine's, or
+    those of the Ray cluster at `address`.
+    """
+
+    name: str = ""
+    baseline: str = ""
+    metric: Literal["final_accuracy", "best_accuracy", "time_to_target"] = "final_accuracy"
+    test: Literal["t", "wilcoxon"] = "t"
+    runner: Literal["local", "ray"] = "local"
+    address: str = ""
+    cores: Annotated[int, Ge(0)] = 0
+    grid: Mapping[str, Sequence[Any]] = field(default_factory=dict)
+    alternatives: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    search: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Described:
+    """A file as a sweep reads it: its `[sweep]`, and the other tables, which all cells share."""
+
+    settings: SweepSettings
+    tables: Mapping[str, Any]
+    modules: tuple[Path, ...] = ()
+
+
+def described(source: Mapping[str, Any] | str | Path) -> Described:
+    """A configuration with a table `[sweep]`, from a file or as tables."""
+    if isinstance(source, Mapping):
+        tables, called = dict(source), "sweep"
+        modules: tuple[Path, ...] = ()
+    else:
+        path = path_of("FILE.toml", source)
+        try:
+            tables = toml(str(path), path.read_text(encoding=ENCODING))
+        except FileNotFoundError:
+            raise UserError(f"There is no file {path}.") from None
+        except (OSError, UnicodeDecodeError) as error:
+            raise UserError(f"{path} cannot be read: {error}.") from error
+        modules, called = (path.parent, Path()), path.stem
+    chosen = _checked(tables.pop("sweep", {}))
+    if not chosen.name:
+        chosen = SweepSettings(**{**_given(chosen), "name": called})
+    return Described(chosen, tables, modules)
+
+
+def expanded(what: Described, overrides: Mapping[str, Any] | None = None) -> list[Cell]:
+    """Every cell, in the order written: alternatives first, the last setting of the grid changes fastest."""
+    chosen = what.settings
+    points = math.prod(len(values) for values in chosen.grid.values()) * max(1, len(chosen.alternatives))
+    if points > _MOST:
+        raise UserError(f"`[sweep]` has {points:,} cells; at most {_MOST:,} would do.")
+    cells = []
+    for alternative, point in _points(chosen):
+        changes = {**chosen.alternatives.get(alternative, {}), **point}
+        arm = ", ".join(_words(alternative, point, chosen.grid))
+        name = f"{arm}, seed {point[SEED]}" if SEED in point and arm else arm or f"seed {point.get(SEED, 1)}"
+        try:
+            config = load(what.tables, {**_parts_first(changes), **(overrides or {}), "name": name}, what.modules)
+        except UserError as error:
+            raise UserError(f"`[sweep]`, cell {name!r}: {error}") from None
+        cells.append(Cell(name, config, arm or chosen.name))
+    return cells
+
+
+def _points(chosen: SweepSettings) -> Iterator[tuple[str, dict[str, Any]]]:
+    for alternative in chosen.alternatives or ("",):
+        for values in product(*chosen.grid.values()):
+            yield alternative, dict(zip(chosen.grid, values, strict=True))
+
+
+def _words(alternative: str, point: Mapping[str, Any], grid: Mapping[str, Any]) -> Iterator[str]:
+    """What a cell is called, its seed aside: `afbs, lr=0.1`."""
+    if alternative:
+        yield alternative
+    keys = [path.rpartition(".")[2] for path in grid]
+    for path, value in point.items():
+        if path == SEED:
+            continue
+        table, _, key = path.rpartition(".")
+        if key == "name":
+            yield str(value)
+        else:
+            yield f"{key if keys.count(key) == 1 else f'{table}.{key}'}={_written(value)}"
+
+
+def _written(value: Any) -> str:
+    return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def _parts_first(changes: Mapping[str, Any]) -> dict[str, Any]:
+    """A part's name before its settings: which ones it has depends on it."""
+    return dict(sorted(changes.items(), key=lambda change: not change[0].endswith(".name")))
+
+
+def _checked(given: Any) -> SweepSettings:
+    if not isinstance(given, Mapping):
+        raise UserError(f"`[sweep]` must be a table, got {registry.short(given)}.")
+    wanted = get_type_hints(SweepSettings, include_extras=True)
+    registry.refuse_unknown("sweep", given, [each.name for each in fields(SweepSettings)])
+    values: dict[str, Any] = {
+        key: value if isinstance(value, Mapping) else registry.checked(f"sweep.{key}", wanted[key], value)
+        for key, value in given.items()
+    }
+    if "grid" in values:
+        values["grid"] = _flat(values["grid"])
+    for path, options in values.get("grid", {}).items():
+        if not isinstance(options, list | tuple) or not options:
+            raise UserError(f'`sweep.grid."{path}"` must be a list of values to try, got {registry.short(options)}.')
+        repeated = next((value for place, value in enumerate(options) if value in options[:place]), None)
+        if repeated is not None:
+            raise UserError(f'`sweep.grid."{path}"` has {repeated!r} twice.')
+    for name, changes in values.get("alternatives", {}).items():
+        if not isinstance(changes, Mapping):
+            raise UserError(f"`sweep.alternatives.{name}` must be a table of settings, got {registry.short(changes)}.")
+    return SweepSettings(**values)
+
+
+def _flat(grid: Mapping[str, Any]) -> dict[str, Any]:
+    """`algorithm.name = [...]` without quotes is a table in a table to TOML; it means the same."""
+    flat: dict[str, Any] = {}
+    for path, value in grid.items():
+        inside = isinstance(value, Mapping)
+        flat |= {f"{path}.{key}": options for key, options in _flat(value).items()} if inside else {path: value}
+    return flat
+
+
+def _given(chosen: SweepSettings) -> dict[str, Any]:
+    return {each.name: getattr(chosen, each.name) for each in fields(SweepSettings)}

@@ -1,0 +1,156 @@
+"""What is next: who is started with how many cores, and how long it will take. Cells are played by a script."""
+
+from __future__ import annotations
+
+from collections import deque
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import afbs
+from afbs.sweeps._cell import Told
+from afbs.sweeps.cells import Cell
+from afbs.sweeps.conducting import Conductor, State
+from afbs.sweeps.estimate import Meter
+from afbs.sweeps.ledger import Ledger
+from tiny import settings
+
+
+class Actor:
+    """A runner whose cells say what `lines` has for them, one line a turn, in turns."""
+
+    cores = widest = 1000
+
+    def __init__(self, lines: dict[str, list[Told]]):
+        self.lines = {name: deque(said) for name, said in lines.items()}
+        self.started: list[tuple[str, int]] = []
+        self.stopped: list[str] = []
+        self.running: dict[str, Cell] = {}
+        self.most = 0
+
+    def start(self, cell: Cell, folder: Path, cores: int) -> None:
+        self.started.append((cell.name, cores))
+        self.running[cell.id] = cell
+        self.most = max(self.most, len(self.running))
+
+    def news(self, seconds: float) -> list[tuple[str, Told]]:
+        key, cell = next(iter(self.running.items()))
+        if key in self.stopped:
+            self.stopped.remove(key)
+            del self.running[key]
+            return [(key, Told("stopped", cpu=1.0))]
+        told = self.lines[cell.name].popleft() if self.lines.get(cell.name) else Told("done", 1.0, 10.0)
+        if told.state != "going":
+            del self.running[key]
+        return [(key, told)]
+
+    def stop(self, key: str) -> None:
+        self.stopped.append(key)
+
+    def close(self) -> None:
+        self.running.clear()
+
+
+def some(number: int, **changes: Any) -> list[Cell]:
+    configs = [afbs.configure(settings(run__seed=seed, **changes)) for seed in range(1, number + 1)]
+    return [Cell(str(config.run.seed), config, "one") for config in configs]
+
+
+def conducted(
+    tmp_path: Path, cells: list[Cell], actor: Actor, cores: int, states: list[State] | None = None
+) -> tuple[bool, Ledger]:
+    with Ledger(tmp_path, "played", cells) as ledger:
+        seen = [] if states is None else states
+        return Conductor(cells, ledger, actor, cores, seen.append).go(), ledger
+
+
+def test_while_cells_are_many_each_has_one_core(tmp_path: Path) -> None:
+    actor = Actor({})
+    assert conducted(tmp_path, some(5, executor__name="processes"), actor, 2)[0]
+    assert actor.started[:4] == [("1", 1), ("2", 1), ("3", 1), ("4", 1)]
+    assert actor.most == 2
+
+
+def test_one_cell_has_all_cores(tmp_path: Path) -> None:
+    actor = Actor({})
+    conducted(tmp_path, some(1, executor__name="processes"), actor, 4)
+    assert actor.started == [("1", 4)]
+
+
+def test_cores_are_shared_out_evenly_and_none_is_left(tmp_path: Path) -> None:
+    actor = Actor({})
+    conducted(tmp_path, some(3, executor__name="processes"), actor, 8)
+    assert actor.started == [("1", 2), ("2", 3), ("3", 3)]
+
+
+def test_a_cell_gets_no_more_cores_than_it_asks_for(tmp_path: Path) -> None:
+    actor = Actor({})
+    conducted(tmp_path, some(1, executor__name="inline"), actor, 4)
+    conducted(tmp_path, some(1, executor__name="processes", executor__workers=3), actor, 4)
+    assert actor.started == [("1", 1), ("1", 3)]
+
+
+def test_the_last_cell_is_stopped_and_taken_up_with_all_cores_if_that_is_worth_it(tmp_path: Path) -> None:
+    """It needs 100 s a core for the rest, so a second core saves 50 s; with 4 s to go it would save 2."""
+    for left, again in ((100.0, True), (4.0, False)):
+        cost = left / 0.5
+        told = [Told("going", 0.1, 1.0), Told("going", 0.5, 1.0 + 0.4 * cost), Told("going", 0.5, 1.0 + 0.4 * cost)]
+        actor = Actor({"1": [Told("done", 1.0, 5.0)], "2": told})
+        conducted(tmp_path / str(left), some(2, executor__name="processes"), actor, 2)
+        assert actor.started == [("1", 1), ("2", 1), *([("2", 2)] if again else [])]
+
+
+def test_a_cell_that_fails_is_named_and_the_others_go_on(tmp_path: Path) -> None:
+    actor = Actor({"2": [Told("failed", cpu=1.0, text="It broke.")]})
+    cells = some(3)
+    complete, ledger = conducted(tmp_path, cells, actor, 1)
+    assert complete
+    assert ledger.failed == {cells[1].id: "It broke."}
+    assert [name for name, _ in actor.started] == ["1", "2", "3"]
+
+
+def test_a_cell_that_somebody_else_stopped_has_failed(tmp_path: Path) -> None:
+    complete, ledger = conducted(tmp_path, some(2), Actor({"1": [Told("stopped")]}), 1)
+    assert complete
+    assert list(ledger.failed.values()) == ["Its process was stopped from outside. The same command goes on with it."]
+
+
+def test_two_processes_do_not_sweep_one_folder(tmp_path: Path) -> None:
+    with Ledger(tmp_path, "mine", some(1)), pytest.raises(afbs.UserError, match="by another process"):
+        Ledger(tmp_path, "mine", some(1))
+
+
+def test_nothing_is_expected_before_anything_was_measured() -> None:
+    cells = some(2)
+    meter = Meter(cells, {})
+    assert meter.total() is None
+    meter.going(cells[0].id, 0.0, 3.0)  # three seconds to start up
+    assert meter.total() is None
+
+
+def test_what_a_cell_costs_is_what_it_took_without_its_start() -> None:
+    """From 10 % to 30 % it used 4 s, so the whole takes 20 s: 14 s are left of this, and 20 s for the other."""
+    cells = some(2)
+    meter = Meter(cells, {})
+    meter.going(cells[0].id, 0.1, 3.0)
+    meter.going(cells[0].id, 0.3, 7.0)
+    assert meter.left(cells[0].id) == pytest.approx(14)
+    assert meter.total() == pytest.approx(34)
+
+
+def test_cells_of_an_arm_cost_alike_and_others_by_virtual_day() -> None:
+    short, long = some(1)[0], some(1, run__virtual_days=0.3)[0]
+    other = Cell("other", long.config, "other")
+    meter = Meter([short, other], {short.id: 10.0}, [short.id])
+    assert meter.total() == pytest.approx(20)  # twice the days
+
+
+def test_costs_of_an_earlier_session_are_known(tmp_path: Path) -> None:
+    cells = some(2)
+    conducted(tmp_path, cells, Actor({"1": [Told("failed", cpu=7.0, text="no")]}), 1)
+    with Ledger(tmp_path, "played", cells) as ledger:
+        assert ledger.costs == {cells[0].id: 7.0, cells[1].id: 10.0}
+    (tmp_path / "sweep.json").write_text("{damaged")
+    with Ledger(tmp_path, "played", cells) as ledger:
+        assert ledger.costs == {}
