@@ -1,7 +1,7 @@
 """Draws the README's picture from the runs of `make run`, or of any `afbs compare`.
 
 afbs compare examples/quickstart.toml --algorithms afbs,fedbuff,fedavg --runs runs/picture
-python docs/picture.py runs/picture/* docs/images/quickstart.png
+python docs/picture.py runs/picture/*/cells/* docs/images/quickstart.png
 """
 
 from __future__ import annotations

@@ -83,7 +83,7 @@ def test_a_transport_that_breaks_a_promise_is_found_out(kind: Any, sentence: str
         check_transport(lambda clients: kind(clients, Uniform(), Always(), 1))
 
 
-@pytest.mark.parametrize("name", registry.names("executor"))
+@pytest.mark.parametrize("name", sorted(set(registry.names("executor")) - {"ray"}))  # that has a network of its own
 def test_every_executor_keeps_its_promises(name: str) -> None:
     kind = registry.find("executor", name)
     check_executor(kind(workers=2) if kind is Processes else kind())

@@ -28,13 +28,9 @@ _TRIES = 3
 class Host:
     """Runs one cell where Ray put it."""
 
-    def __init__(self, path: list[str]):
+    def __init__(self, path: list[str], payload: bytes, sign: str):
         sys.path[:] = [*path, *(place for place in sys.path if place not in path)]
-        self._process: Process | None = None
-
-    def begin(self, payload: bytes, sign: str) -> None:
-        if Path(sign).exists():
-            self._process = Process(cloudpickle.loads(payload))
+        self._process = Process(cloudpickle.loads(payload)) if Path(sign).exists() else None
 
     def hear(self) -> Told:
         """What the cell says next; waits for it."""
@@ -76,9 +72,8 @@ class RayRunner:
 
     def start(self, cell: Cell, folder: Path, cores: int, tries: int = 1) -> None:
         actor = self._ray.remote(Host).options(num_cpus=cores, max_concurrency=2, scheduling_strategy="SPREAD")
-        host = actor.remote(list(sys.path))
-        work = job(cell, folder.resolve(), cores)
-        host.begin.remote(cloudpickle.dumps(work), str(folder.resolve().parents[1] / "sweep.lock"))
+        payload = cloudpickle.dumps(job(cell, folder.resolve(), cores))
+        host = actor.remote(list(sys.path), payload, str(folder.resolve().parents[1] / "sweep.lock"))
         self._begun[cell.id] = (cell, folder, cores, tries)
         self._hosts[cell.id] = host
         self._next[host.hear.remote()] = cell.id
