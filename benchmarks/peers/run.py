@@ -25,14 +25,13 @@ from afbs.record.recorder import Progress
 from benchmarks import workload
 from benchmarks.peers import export
 
-HERE = Path(__file__).parent
 PROGRAMS = {
-    "flgo fedbuff, as shipped": ("flgo", "run_flgo.py", "--data=shipped", "--updates=10"),
-    "flgo fedbuff, tensors in memory": ("flgo", "run_flgo.py", "--data=memory"),
-    "flsim fedbuff": ("flsim", "run_flsim.py"),
-    "appfl fedbuff": ("appfl", "run_appfl.py"),
-    "flgo fedavg, tensors in memory": ("flgo", "run_flgo.py", "--data=memory", "--algorithm=fedavg", "--updates=120"),
-    "pfl fedavg": ("pfl", "run_pfl.py"),
+    "flgo fedbuff, as shipped": ("flgo", "run_flgo", "--data=shipped", "--updates=10"),
+    "flgo fedbuff, tensors in memory": ("flgo", "run_flgo", "--data=memory"),
+    "flsim fedbuff": ("flsim", "run_flsim"),
+    "appfl fedbuff": ("appfl", "run_appfl"),
+    "flgo fedavg, tensors in memory": ("flgo", "run_flgo", "--data=memory", "--algorithm=fedavg", "--updates=120"),
+    "pfl fedavg": ("pfl", "run_pfl"),
 }
 OURS = ("fedbuff", "afbs")
 WORKERS = 2
@@ -125,7 +124,8 @@ def measure(environments: dict[str, Path], only: list[str], rounds: int, days: f
             if peer in environments and (not only or any(part in label for part in only)):
                 print(f"{label}: warming up …", flush=True)
                 python = environments[peer] / "bin" / "python"
-                arguments = [str(HERE / script), str(folder / "work.npz"), "--wait", f"--rounds={rounds}", *settings]
+                work = str(folder / "work.npz")
+                arguments = ["-m", f"benchmarks.peers.{script}", work, "--wait", f"--rounds={rounds}", *settings]
                 programs[label] = Program(python, arguments, folder / f"{len(programs)}.log")
                 stack.callback(programs[label].stop)
         for turn in range(rounds):

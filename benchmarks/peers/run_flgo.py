@@ -15,7 +15,6 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-import common
 import flgo
 import flgo.algorithm.fedavg
 import flgo.algorithm.fedbuff
@@ -24,6 +23,8 @@ import torch
 from flgo.benchmark.toolkits.cv.classification import FromDatasetPipe, GeneralCalculator
 from PIL import Image
 from torch.utils.data import Dataset, TensorDataset
+
+from benchmarks.peers import common
 
 PATCHES = [
     "a task folder written by hand: its partitioners cannot be given lists of indices",

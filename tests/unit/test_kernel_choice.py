@@ -8,13 +8,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.tiny import settings
 
 import afbs
 from afbs.config import load, with_kernel
 from afbs.models.lenet5 import LeNet5
 from afbs.native import choice, library
 from afbs.types import UserError
+from tiny import settings
 
 IMAGES: dict[str, Any] = {
     **settings(run__virtual_days=0.05),

@@ -9,7 +9,6 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 import torch
-from tests.lenet5 import COLOUR, GREY, batch, by_torch, distance, native, network, reference, source, through
 from torch import Tensor
 
 from afbs.clients.lenet5 import NativeLenet5
@@ -18,6 +17,7 @@ from afbs.clients.workload import Workload
 from afbs.interfaces import Plain
 from afbs.native.library import best, levels
 from afbs.types import Dataset, ModelChoice, Training, UserError
+from lenet5 import COLOUR, GREY, batch, by_torch, distance, native, network, reference, source, through
 
 NEAR = 1e-6
 """Of the gradient's length. Torch's own distance from the reference is about as large."""
