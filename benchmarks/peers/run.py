@@ -75,7 +75,7 @@ class Program:
         line = self._process.stdout.readline()
         if not line:
             raise SystemExit(f"It ended before its time:\n{self._log.read_text()[-2000:]}")
-        return json.loads(line)
+        return dict(json.loads(line))
 
 
 def ours(algorithm: str, data: Any, days: float, runs: Path) -> Figures:
@@ -90,6 +90,10 @@ def ours(algorithm: str, data: Any, days: float, runs: Path) -> Figures:
         workload.config(algorithm, data, days, workers=WORKERS), runs=runs, on_progress=note
     ).record.result
     assert result
+    train, evaluate, total = (result["wall"][part] for part in ("train", "evaluate", "total"))
+    assert train is not None
+    assert evaluate is not None
+    assert total is not None
     (first, start, used), (last, end, used_at_end) = seen[0], seen[-1]
     arrived = (last - first) * BUFFER
     share = arrived / result["updates"]["arrived"]
@@ -100,7 +104,7 @@ def ours(algorithm: str, data: Any, days: float, runs: Path) -> Figures:
         "updates_per_s": arrived / (end - start),
         "samples_per_s": result["jobs"]["samples"] * share / (end - start),
         "updates_per_cpu_s": arrived / (used_at_end - used),
-        "workers_busy": (result["wall"]["train"] + result["wall"]["evaluate"]) / (WORKERS * result["wall"]["total"]),
+        "workers_busy": (train + evaluate) / (WORKERS * total),
     }
 
 
@@ -119,7 +123,7 @@ def measure(environments: dict[str, Path], only: list[str], rounds: int, days: f
     with tempfile.TemporaryDirectory() as name, ExitStack() as stack:
         folder = Path(name)
         export.write(folder / "work.npz", data)
-        programs = {}
+        programs: dict[str, Program] = {}
         for label, (peer, script, *settings) in PROGRAMS.items():
             if peer in environments and (not only or any(part in label for part in only)):
                 print(f"{label}: warming up …", flush=True)

@@ -17,6 +17,7 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
+from afbs import registry
 from afbs.cli import app
 from afbs.data import Arrays, _official, manage
 from afbs.data._about import About
@@ -58,8 +59,7 @@ class Toy(Source):
 def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("AFBS_CACHE", str(tmp_path / "cache"))
     monkeypatch.delenv("AFBS_DATA", raising=False)
-    known = manage.part
-    monkeypatch.setattr(manage, "part", lambda kind, name: Toy if name == "toy" else known(kind, name))
+    monkeypatch.setattr(manage, "part", lambda kind, name: Toy if name == "toy" else registry.find(kind, name))
     monkeypatch.setattr(manage, "names", lambda kind: ["digits", "npz", "toy"])
     return tmp_path
 
