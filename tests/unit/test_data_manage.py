@@ -25,7 +25,7 @@ from afbs.data._cifar import CifarBinary
 from afbs.data._hub import HubFile
 from afbs.data._hub_files import HubParquet
 from afbs.data._official import Official, images, load
-from afbs.data._raw import Facts, Part, digest
+from afbs.data._raw import Part, Published, digest
 from afbs.data._store import entries
 from afbs.interfaces import Source
 from afbs.types import Dataset, UserError
@@ -45,7 +45,7 @@ class Toy(Source):
     about: ClassVar[About] = About(3, 3, 3, "MIT", "somewhere")
     official: ClassVar[Official] = Official(
         name="toy",
-        facts=Facts((1, 1, 1), (1, 1, 1), (3, 32, 32), {"train": digest(WHOLE), "test": digest(WHOLE)}),
+        published=Published((1, 1, 1), (1, 1, 1), (3, 32, 32), {"train": digest(WHOLE), "test": digest(WHOLE)}),
         formats=(CifarBinary(("train.bin",), ("test.bin",)), HubParquet()),
         folders=("toy-binary", "toy"),
         hub="someone/toy",
