@@ -5,7 +5,9 @@ from __future__ import annotations
 import argparse
 import json
 import platform
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 from benchmarks import cluster, kernels, loading, planner, server, throughput, workload
 
@@ -17,7 +19,7 @@ def main() -> None:
     parser.add_argument("only", nargs="*", help="throughput, kernels, planner, server, loading, cluster (default: all)")
     parser.add_argument("--quick", action="store_true", help="a few minutes less, and more noise")
     options = parser.parse_args()
-    parts = {
+    parts: dict[str, tuple[Any, Callable[[], dict[str, Any]]]] = {
         "throughput": (
             throughput,
             lambda: throughput.measure(1 if options.quick else 3, 0.05 if options.quick else workload.DAYS),

@@ -27,7 +27,9 @@ def measure(rounds: int, days: float) -> dict[str, Any]:
                 config = load(workload.config("fedbuff", data, days), {"executor": executor})
                 result = experiment.run(config, runs=Path(folder), progress=False).record.result
                 assert result is not None
-                rates[name].append(result["jobs"]["trained"] / result["wall"]["total"])
+                wall = result["wall"]["total"]
+                assert wall is not None
+                rates[name].append(result["jobs"]["trained"] / wall)
                 digests.add(result["sha256"])
     return {"updates_per_second": dict(rates), "same": len(digests) == 1}
 

@@ -40,6 +40,7 @@ def measure(virtual_days: float) -> dict[str, float]:
     from afbs.clients import flatten, trainer
     from afbs.models.lenet5 import LeNet5
 
+    settings: dict[str, Any] = {"executor": {"name": "inline"}, "run.virtual_days": virtual_days}
     forward, backward, optimiser = Timed(), Timed(), Timed()
     places: list[tuple[Any, str, Timed]] = [
         (LeNet5, "forward", forward),
@@ -53,7 +54,7 @@ def measure(virtual_days: float) -> dict[str, float]:
             setattr(owner, name, timed(original))
         with tempfile.TemporaryDirectory() as folder:
             began = process_time()
-            afbs.run(QUICKSTART, runs=folder, **{"executor": {"name": "inline"}, "run.virtual_days": virtual_days})
+            afbs.run(QUICKSTART, runs=folder, **settings)
             total = process_time() - began
     finally:
         for (owner, name, _), original in zip(places, originals, strict=True):

@@ -43,6 +43,7 @@ def measure(rounds: int, days: float) -> dict[str, Any]:
                 result = experiment.run(workload.config(name, data, days), runs=Path(folder) / "runs").record.result
                 assert result is not None
                 wall = result["wall"]["total"]
+                assert wall is not None
                 rates[name].append(result["jobs"]["trained"] / wall)
                 arrivals[name].append(result["updates"]["arrived"] / wall)
                 walls[name].append(wall)
@@ -94,4 +95,4 @@ def _plain(files: tuple[Path, Path], population: Any, jobs: list[int], processes
         command = [sys.executable, "-m", "benchmarks.plain", *map(str, files), str(share)]
         started.append(subprocess.Popen(command, stdout=subprocess.PIPE, text=True))
     found = [json.loads(process.communicate()[0]) for process in started]
-    return sum(one["jobs"] / one["seconds"] for one in found)
+    return float(sum(one["jobs"] / one["seconds"] for one in found))

@@ -76,8 +76,8 @@ class DropOutliers(Algorithm[Buffer]):
 
 def similarities(deltas: Matrix) -> list[float]:
     """The cosine between each update and the mean of all; an update that is zero or not finite is like nothing."""
-    finite = np.isfinite(deltas).all(axis=1)
-    mean = deltas[finite].mean(axis=0) if finite.any() else np.zeros(deltas.shape[1])
+    finite = [bool(np.isfinite(delta).all()) for delta in deltas]
+    mean = deltas[finite].mean(axis=0) if any(finite) else np.zeros(deltas.shape[1])
     lengths = np.linalg.norm(deltas, axis=1) * np.linalg.norm(mean)
     return [
         float(delta @ mean / length) if usable and length > 0 else -1.0

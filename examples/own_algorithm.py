@@ -19,9 +19,7 @@ from typing import Annotated
 from annotated_types import Ge, Gt
 
 import afbs
-from afbs.interfaces import Algorithm
-from afbs.seeds import Key
-from afbs.types import ClientInfo, Matrix, Memory, Step, Update, Vector
+from afbs import Algorithm, ClientInfo, Key, Matrix, Memory, Step, Update, Vector
 
 
 @dataclass(frozen=True)

@@ -30,7 +30,8 @@ class SmallCNN(nn.Module):
         )
 
     def forward(self, x: Tensor) -> Tensor:
-        return self.layers(x)
+        scores: Tensor = self.layers(x)
+        return scores
 
 
 if __name__ == "__main__":

@@ -15,8 +15,10 @@ def clustered(
     """Clients' label counts, and the clusters they come from."""
     labels = np.repeat(np.arange(classes), each)
     split = Clustered(clients=clients, clusters=clusters).split(labels, None, Key.root(seed, "partition"))
-    counts = {client: np.bincount(labels[chosen], minlength=classes) for client, chosen in enumerate(split.indices)}
-    return counts, split.clusters
+    rows = (np.bincount(labels[chosen], minlength=classes).astype(np.int64) for chosen in split.indices)
+    counts = dict(enumerate(rows))
+    assert split.clusters is not None
+    return counts, list(split.clusters)
 
 
 def own_mixtures(seed: int, clients: int, classes: int, samples: int = 50_000) -> NDArray[np.int64]:

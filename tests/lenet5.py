@@ -33,8 +33,9 @@ def batch(shape: tuple[int, ...], classes: int, n: int, seed: int = 0) -> tuple[
 def network(shape: tuple[int, ...], classes: int, seed: int = 0, **settings: Any) -> FlatModel:
     """The weights of its convolutions are multiples of 1/64."""
     torch.manual_seed(seed)
-    model = FlatModel(LeNet5(shape=shape, classes=classes, **settings))
-    for parameter in model.module.features.parameters():
+    lenet5 = LeNet5(shape=shape, classes=classes, **settings)
+    model = FlatModel(lenet5)
+    for parameter in lenet5.features.parameters():
         parameter.data.copy_(parameter.data.mul(64).round() / 64)
     return model
 
@@ -57,6 +58,7 @@ def by_torch(model: FlatModel, x: Tensor, y: Tensor) -> Tensor:
 def reference(model: FlatModel, x: Tensor, y: Tensor) -> Tensor:
     """In double precision, with torch's plain layout."""
     exact = copy.deepcopy(model.module).double()
+    assert isinstance(exact, LeNet5)
     exact._format = torch.contiguous_format
     exact.zero_grad(set_to_none=True)
     cross_entropy(exact(x.double()), y).backward()

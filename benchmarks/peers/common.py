@@ -72,7 +72,8 @@ class LeNet5(nn.Module):
         )
 
     def forward(self, x: Tensor) -> Tensor:
-        return self.layers(x)
+        scores: Tensor = self.layers(x)
+        return scores
 
 
 class Meter:

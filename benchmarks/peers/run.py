@@ -25,14 +25,13 @@ from afbs.record.recorder import Progress
 from benchmarks import workload
 from benchmarks.peers import export
 
-HERE = Path(__file__).parent
 PROGRAMS = {
-    "flgo fedbuff, as shipped": ("flgo", "run_flgo.py", "--data=shipped", "--updates=10"),
-    "flgo fedbuff, tensors in memory": ("flgo", "run_flgo.py", "--data=memory"),
-    "flsim fedbuff": ("flsim", "run_flsim.py"),
-    "appfl fedbuff": ("appfl", "run_appfl.py"),
-    "flgo fedavg, tensors in memory": ("flgo", "run_flgo.py", "--data=memory", "--algorithm=fedavg", "--updates=120"),
-    "pfl fedavg": ("pfl", "run_pfl.py"),
+    "flgo fedbuff, as shipped": ("flgo", "run_flgo", "--data=shipped", "--updates=10"),
+    "flgo fedbuff, tensors in memory": ("flgo", "run_flgo", "--data=memory"),
+    "flsim fedbuff": ("flsim", "run_flsim"),
+    "appfl fedbuff": ("appfl", "run_appfl"),
+    "flgo fedavg, tensors in memory": ("flgo", "run_flgo", "--data=memory", "--algorithm=fedavg", "--updates=120"),
+    "pfl fedavg": ("pfl", "run_pfl"),
 }
 OURS = ("fedbuff", "afbs")
 WORKERS = 2
@@ -76,7 +75,7 @@ class Program:
         line = self._process.stdout.readline()
         if not line:
             raise SystemExit(f"It ended before its time:\n{self._log.read_text()[-2000:]}")
-        return json.loads(line)
+        return dict(json.loads(line))
 
 
 def ours(algorithm: str, data: Any, days: float, runs: Path) -> Figures:
@@ -91,6 +90,10 @@ def ours(algorithm: str, data: Any, days: float, runs: Path) -> Figures:
         workload.config(algorithm, data, days, workers=WORKERS), runs=runs, on_progress=note
     ).record.result
     assert result
+    train, evaluate, total = (result["wall"][part] for part in ("train", "evaluate", "total"))
+    assert train is not None
+    assert evaluate is not None
+    assert total is not None
     (first, start, used), (last, end, used_at_end) = seen[0], seen[-1]
     arrived = (last - first) * BUFFER
     share = arrived / result["updates"]["arrived"]
@@ -101,7 +104,7 @@ def ours(algorithm: str, data: Any, days: float, runs: Path) -> Figures:
         "updates_per_s": arrived / (end - start),
         "samples_per_s": result["jobs"]["samples"] * share / (end - start),
         "updates_per_cpu_s": arrived / (used_at_end - used),
-        "workers_busy": (result["wall"]["train"] + result["wall"]["evaluate"]) / (WORKERS * result["wall"]["total"]),
+        "workers_busy": (train + evaluate) / (WORKERS * total),
     }
 
 
@@ -120,12 +123,13 @@ def measure(environments: dict[str, Path], only: list[str], rounds: int, days: f
     with tempfile.TemporaryDirectory() as name, ExitStack() as stack:
         folder = Path(name)
         export.write(folder / "work.npz", data)
-        programs = {}
+        programs: dict[str, Program] = {}
         for label, (peer, script, *settings) in PROGRAMS.items():
             if peer in environments and (not only or any(part in label for part in only)):
                 print(f"{label}: warming up …", flush=True)
                 python = environments[peer] / "bin" / "python"
-                arguments = [str(HERE / script), str(folder / "work.npz"), "--wait", f"--rounds={rounds}", *settings]
+                work = str(folder / "work.npz")
+                arguments = ["-m", f"benchmarks.peers.{script}", work, "--wait", f"--rounds={rounds}", *settings]
                 programs[label] = Program(python, arguments, folder / f"{len(programs)}.log")
                 stack.callback(programs[label].stop)
         for turn in range(rounds):

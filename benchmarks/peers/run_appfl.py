@@ -14,9 +14,10 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-import common
 import numpy as np
 from torch.utils.data import TensorDataset
+
+from benchmarks.peers import common
 
 PATCHES = ["`optimize_memory` set on each client after it is made: its simulator does not hand the setting on"]
 try:

@@ -15,7 +15,6 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-import common
 import flgo
 import flgo.algorithm.fedavg
 import flgo.algorithm.fedbuff
@@ -23,7 +22,10 @@ import numpy as np
 import torch
 from flgo.benchmark.toolkits.cv.classification import FromDatasetPipe, GeneralCalculator
 from PIL import Image
+from torch import Tensor
 from torch.utils.data import Dataset, TensorDataset
+
+from benchmarks.peers import common
 
 PATCHES = [
     "a task folder written by hand: its partitioners cannot be given lists of indices",
@@ -47,7 +49,7 @@ except ImportError:
         return image.clone().sub_(shift).div_(scale)
 
 
-class Images(Dataset):
+class Images(Dataset[tuple[Tensor, int]]):
     """As torchvision's CIFAR10 with FLGO's transforms."""
 
     def __init__(self, work: common.Work, part: str):
@@ -62,9 +64,9 @@ class Images(Dataset):
         return normalize(to_tensor(Image.fromarray(self._images[index])), *self._moments), self._labels[index]
 
 
-def benchmark(name: str, train: Dataset, test: Dataset) -> None:
+def benchmark(name: str, train: Dataset[Any], test: Dataset[Any]) -> None:
     """What FLGO imports by a benchmark's name."""
-    core = ModuleType(f"{name}.core")
+    core: Any = ModuleType(f"{name}.core")
     core.TaskPipe = lambda path: FromDatasetPipe(path, train_data=train, test_data=test)
     core.TaskCalculator = GeneralCalculator
     sys.modules[name], sys.modules[f"{name}.core"] = ModuleType(name), core
@@ -86,7 +88,7 @@ def counted(base: Any, meter: common.Meter) -> Any:
     class Server(base.Server):
         if hasattr(base.Server, "package_handler"):  # asynchronous
 
-            def package_handler(self, received_packages: dict) -> bool:
+            def package_handler(self, received_packages: dict[str, Any]) -> bool:
                 updated = super().package_handler(received_packages)
                 if received_packages["__cid"]:
                     meter.arrived(len(received_packages["__cid"]))
@@ -114,6 +116,8 @@ def main() -> None:
     given = common.options(__doc__, 30, 10, **choices)
     work = common.Work.load(given.work)
     shipped = given.data == "shipped"
+    train: Dataset[Any]
+    test: Dataset[Any]
     if shipped:
         train, test = Images(work, "train"), Images(work, "test")
     else:

@@ -10,10 +10,11 @@ import functools
 from importlib import metadata
 from typing import Any
 
-import common
 import torch
 from omegaconf import OmegaConf
 from torch import nn
+
+from benchmarks.peers import common
 
 PATCHES = [
     "its configuration classes are made hashable: Python 3.11 refuses an unhashable instance as a field's default",

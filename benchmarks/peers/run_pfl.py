@@ -8,7 +8,6 @@ from __future__ import annotations
 from importlib import metadata
 from typing import Any
 
-import common
 import torch
 from pfl.aggregate.simulate import SimulatedBackend
 from pfl.algorithm.base import NNAlgorithmParams
@@ -21,6 +20,8 @@ from pfl.data.sampling import get_user_sampler
 from pfl.hyperparam.base import NNEvalHyperParams, NNTrainHyperParams
 from pfl.metrics import Metrics, Weighted
 from pfl.model.pytorch import PyTorchModel
+
+from benchmarks.peers import common
 
 FOREVER = 10**6
 

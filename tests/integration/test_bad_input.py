@@ -170,8 +170,9 @@ def test_a_model_that_does_not_fit_the_samples_is_refused(tmp_path: Path) -> Non
 
 
 def test_a_model_beyond_all_memory_is_refused(tmp_path: Path) -> None:
+    beyond: dict[str, Any] = {"model.hidden": 10**14}
     with pytest.raises(afbs.UserError, match=r"`model` could not be built: .*allocate"):
-        afbs.run(TINY, runs=tmp_path, **{"model.hidden": 10**14})
+        afbs.run(TINY, runs=tmp_path, **beyond)
 
 
 def test_an_algorithm_that_lacks_a_method_is_refused(tmp_path: Path) -> None:
@@ -296,9 +297,7 @@ class FullDisk:
 
     def open(self, path: Path, mode: str = "r", *rest: Any, **named: Any) -> Any:
         file = self._open(path, mode, *rest, **named)
-        if mode in ("ab", "wb"):
-            file = _Limited(self, file)
-        return file
+        return _Limited(self, file) if mode in ("ab", "wb") else file
 
 
 class _Limited:
@@ -338,8 +337,9 @@ def test_a_disk_that_fills_up_at_any_moment_leaves_a_folder_that_resumes_to_the_
         folder = tmp_path / str(number)
         with pytest.MonkeyPatch.context() as patch:
             FullDisk(room, patch)
+            often: dict[str, Any] = {"run.checkpoint_seconds": 0.0} if number == 2 else {}
             with pytest.raises(afbs.RunError) as stopped:
-                afbs.run(TINY, folder=folder, **{"run.checkpoint_seconds": 0.0} if number == 2 else {})
+                afbs.run(TINY, folder=folder, **often)
         assert f"No space left on device. Make room, then: afbs resume {folder}" in str(stopped.value)
         assert not list(folder.rglob("*.part"))
         result = afbs.resume(folder)

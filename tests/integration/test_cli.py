@@ -67,7 +67,7 @@ def test_a_wrong_set_is_refused_with_code_2(
 def test_compare_runs_every_algorithm_and_seed_and_fits_80_columns(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    arguments = ["--algorithms", "afbs,fedbuff", "--seeds", "1,2", "--runs", tmp_path / "runs"]
+    arguments = ["--algorithms", "afbs,fedbuff", "--seeds", "1,2", "--runs", str(tmp_path / "runs")]
     assert command(monkeypatch, "compare", toml(tmp_path), *arguments) == 0
     said = capsys.readouterr().out
     for name in ("afbs-1", "afbs-2", "fedbuff-1", "fedbuff-2"):

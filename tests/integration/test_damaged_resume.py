@@ -26,15 +26,9 @@ class StopAfter:
 
 
 def interrupted(folder: Path, **overrides: Any) -> Path:
+    settings: dict[str, Any] = {"run.checkpoint_seconds": 0.0, **overrides}
     with pytest.raises(afbs.Interrupted):
-        afbs.run(
-            tiny.TINY,
-            folder=folder,
-            progress=False,
-            on_progress=StopAfter(8),
-            **{"run.checkpoint_seconds": 0.0},
-            **overrides,
-        )
+        afbs.run(tiny.TINY, folder=folder, progress=False, on_progress=StopAfter(8), **settings)
     return folder
 
 

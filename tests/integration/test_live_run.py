@@ -98,7 +98,7 @@ def serve(
     with Writer(folder, whole) as writer:
         recorder = Recorder(writer, "test", live=True)
         original = writer.line
-        writer.line = lambda *given: (original(*given), writer.sync(), after())  # type: ignore[method-assign, func-returns-value, return-value]
+        writer.line = lambda *given: (original(*given), writer.sync(), after())  # type: ignore[method-assign, func-returns-value, assignment]
         grid = [evaluate * number for number in range(1, 50)]
         run = LiveRun(algorithm, FleetSession(fleet), recorder, Timetable(grid), front.publish)
         run.go(decisions(algorithm, world, front, **settings), checkpoint, Witness(recorded) if recorded else None)

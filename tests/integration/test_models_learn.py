@@ -61,7 +61,7 @@ def accuracies(
         model.train()
         for chosen in torch.randperm(len(y)).split(batch):
             optimiser.zero_grad()
-            cross_entropy(model(x[chosen]), y[chosen]).backward()  # type: ignore[no-untyped-call]
+            cross_entropy(model(x[chosen]), y[chosen]).backward()
             optimiser.step()
         schedule.step()
         model.eval()

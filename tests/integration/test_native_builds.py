@@ -14,11 +14,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from tests.lenet5 import COLOUR, GREY, batch, distance, network, reference
-from tests.unit.test_conv_pool_relu import coarse, gradients, three_layers
 from torch import Tensor
 
 from afbs.nn import ConvPoolReLU
+from layers import coarse, gradients, three_layers
+from lenet5 import COLOUR, GREY, batch, distance, network, reference
 
 pytestmark = pytest.mark.long
 

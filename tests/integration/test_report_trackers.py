@@ -88,7 +88,12 @@ def test_wandb_is_given_settings_numbers_and_an_end(run: Path, monkeypatch: pyte
         finish=lambda: ended.append(True),
     )
     opened: list[dict[str, Any]] = []
-    package = SimpleNamespace(init=lambda **settings: opened.append(settings) or fake)
+
+    def init(**settings: Any) -> SimpleNamespace:
+        opened.append(settings)
+        return fake
+
+    package = SimpleNamespace(init=init)
     monkeypatch.setitem(sys.modules, "wandb", package)
     export(run, "wandb")
     assert (opened[0]["project"], opened[0]["name"]) == ("afbs", "run")

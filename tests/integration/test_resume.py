@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -22,7 +23,7 @@ from afbs.population import populate
 from afbs.record.checkpoint import load_checkpoint
 
 ALGORITHMS = registry.names("algorithm")
-TINY = {
+TINY: dict[str, Any] = {
     "data": {"name": "digits"},
     "model": {"name": "mlp"},
     "partition": {"clients": 30, "clusters": 2},
@@ -153,7 +154,7 @@ def test_a_torn_checkpoint_is_passed_over_too(reference: dict[str, afbs.Result],
 def test_a_worker_that_is_killed_is_replaced_and_changes_nothing(
     reference: dict[str, afbs.Result], tmp_path: Path
 ) -> None:
-    killed = []
+    killed: list[int] = []
 
     def kill_a_worker(progress: object) -> None:
         if not killed and progress.version >= 2:  # type: ignore[attr-defined]
@@ -173,10 +174,11 @@ def test_a_run_is_not_resumed_with_other_settings(tmp_path: Path) -> None:
     folder = tmp_path / "run"
     with pytest.raises(Interrupted):
         afbs.run(TINY, folder=folder, on_progress=StopAfter(3))
+    faster: dict[str, Any] = {"training.lr": 0.2}
     with pytest.raises(afbs.UserError, match=r"`\[training\]` was changed after the run began"):
-        afbs.resume(folder, **{"training.lr": 0.2})
-    executor = {"name": "processes", "workers": 2}
-    assert afbs.resume(folder, executor=executor, **{"run.checkpoint_seconds": 1.0}).done
+        afbs.resume(folder, **faster)
+    elsewhere: dict[str, Any] = {"executor": {"name": "processes", "workers": 2}, "run.checkpoint_seconds": 1.0}
+    assert afbs.resume(folder, **elsewhere).done
 
 
 def test_a_run_whose_record_was_changed_is_begun_again_and_ends_the_same(
@@ -204,5 +206,6 @@ def test_lost_checkpoints_only_cost_time(reference: dict[str, afbs.Result], tmp_
     with pytest.raises(Interrupted):
         afbs.run(TINY, folder=folder, on_progress=StopAfter(3))
     shutil.rmtree(folder / "checkpoints")
-    again = afbs.resume(folder, **{"run.checkpoint_seconds": 0.0})
+    often: dict[str, Any] = {"run.checkpoint_seconds": 0.0}
+    again = afbs.resume(folder, **often)
     assert digest(again) == digest(reference["afbs"])

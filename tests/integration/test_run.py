@@ -103,7 +103,8 @@ def test_no_client_is_asked_about_labels_where_no_algorithm_needs_clusters(tmp_p
 
 def test_another_seed_is_another_run(tmp_path: Path) -> None:
     first = run(tmp_path)
-    second = afbs.run(TINY, folder=tmp_path / "second", **{"run.seed": 2})
+    seed: dict[str, Any] = {"run.seed": 2}
+    second = afbs.run(TINY, folder=tmp_path / "second", **seed)
     assert first.params.tobytes() != second.params.tobytes()
 
 

@@ -17,7 +17,7 @@ from afbs.core import selection
 from afbs.experiment.running import Interrupted
 
 ALGORITHMS = registry.names("algorithm")
-SEVERAL = {
+SEVERAL: dict[str, dict[str, Any]] = {
     "plain": {},
     "windows": {"availability": {"name": "windows", "period": 4000.0}},
     "dropouts": {"availability": {"name": "dropouts", "probability": 0.3, "away": 500.0}},
@@ -210,7 +210,8 @@ def test_a_run_is_not_resumed_with_another_trace(tmp_path: Path) -> None:
 def test_checkpoints_of_another_run_are_passed_over(tmp_path: Path) -> None:
     """Another seed's, another algorithm's: neither another model nor a traceback comes of them."""
     whole = afbs.run(tiny.TINY, folder=tmp_path / "whole")
-    for name, other in {"seed": {"run.seed": 2}, "algorithm": {"algorithm": {"name": "fedavg"}}}.items():
+    others: dict[str, Any] = {"seed": {"run.seed": 2}, "algorithm": {"algorithm": {"name": "fedavg"}}}
+    for name, other in others.items():
         first = interrupted(tmp_path / f"{name}-1")
         second = interrupted(tmp_path / f"{name}-2", 2, **other)
         shutil.rmtree(first / "checkpoints")
@@ -306,8 +307,8 @@ def test_a_run_on_its_exported_trace_is_the_same_run(how: str, tmp_path: Path) -
 def test_another_algorithm_can_be_tried_on_the_same_fleet(tmp_path: Path) -> None:
     first = tiny.run(tmp_path)
     (written,) = afbs.export_trace(first.folder, tmp_path / "fleet.csv")
-    settings = {"latency": {"name": "trace", "path": str(written), "share": True}, "algorithm": {"name": "fedavg"}}
-    assert afbs.run(tiny.TINY, folder=tmp_path / "again", **settings).done
+    latency = {"name": "trace", "path": str(written), "share": True}
+    assert afbs.run(tiny.TINY, folder=tmp_path / "again", latency=latency, algorithm={"name": "fedavg"}).done
 
 
 # lent, not given

@@ -70,7 +70,7 @@ def test_afbs_drops_nothing_from_equal_volumes_and_is_then_fedbuff_with_the_same
 
 @given(worlds, seeds)
 def test_fedbuff_of_a_cohort_that_arrives_together_is_uniform_fedavg(world: World, seed: int) -> None:
-    together = {"in_flight": 4, "latency": Uniform(10, 10), "horizon": 55.0}
+    together: dict[str, Any] = {"in_flight": 4, "latency": Uniform(10, 10), "horizon": 55.0}
     rounds = drive(FedAvg(average="uniform"), world, seed=seed, **together)
     buffered = drive(FedBuff(buffer_size=4, staleness="none"), world, seed=seed, **together)
     assert len(rounds.models) == len(buffered.models) == 6
@@ -126,7 +126,8 @@ def test_ca2fl_divides_by_all_clients_there_are_when_one_joins() -> None:
     state = algorithm.joined(state, ClientInfo(0, 5, cluster=3))
     assert len(state.clients) == 1
     state = algorithm.joined(state, ClientInfo(1, 5))
-    memory, params = algorithm.begin(np.zeros(1)), np.zeros(1)
+    params = np.zeros(1, np.float32)
+    memory = algorithm.begin(params)
     memory, params = algorithm.apply(memory, params, step_of([0], 0, 1), np.array([[4.0]]))
     assert params == -4.0
     memory, params = algorithm.apply(memory, params, step_of([1], 1, len(state.clients)), np.array([[6.0]]))

@@ -28,6 +28,7 @@ from afbs.algorithms.fedbuff import FedBuff
 from afbs.algorithms.feddyn import FedDyn
 from afbs.algorithms.fedfa import FedFa
 from afbs.algorithms.fedstaleweight import FedStaleWeight
+from afbs.interfaces import Algorithm
 from afbs.latency.uniform import Uniform
 from afbs.seeds import Key
 from afbs.types import Arrived, Dispatched, Lost
@@ -375,7 +376,7 @@ server = {
     "server_beta2": st.sampled_from([0.9, 0.99]),
     "server_epsilon": st.sampled_from([0.01, 0.1]),
 }
-ALGORITHMS = {
+ALGORITHMS: dict[str, st.SearchStrategy[Algorithm[Any]]] = {
     "ace": st.builds(
         ACE,
         arrival_lr=st.sampled_from([0.1, 0.5, 1.0]),

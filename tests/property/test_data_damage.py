@@ -21,7 +21,7 @@ from PIL import Image
 from afbs.data._cifar import CifarBinary
 from afbs.data._hub_files import HubParquet
 from afbs.data._idx import Idx
-from afbs.data._raw import Facts, Format, Part, confirm, digest
+from afbs.data._raw import Format, Part, Published, confirm, digest
 from afbs.data._tables import GlueTsv, columns
 from afbs.data.npz import Npz
 from afbs.data.text import Text
@@ -58,13 +58,13 @@ def archive() -> bytes:
     return buffer.getvalue()
 
 
-def facts(x: np.ndarray | list[str], shape: tuple[int, ...]) -> Facts:
+def published(x: np.ndarray | list[str], shape: tuple[int, ...]) -> Published:
     whole = digest(Part((), x, LABELS))
-    return Facts((1, 1), (1, 1), shape, {"train": whole, "test": whole})
+    return Published((1, 1), (1, 1), shape, {"train": whole, "test": whole})
 
 
 TSV = "sentence\tlabel\n" + "".join(f"{text}\t{label}\n" for text, label in zip(TEXTS, LABELS, strict=True))
-PUBLISHED: dict[str, tuple[Format, dict[str, bytes], Facts]] = {
+PUBLISHED: dict[str, tuple[Format, dict[str, bytes], Published]] = {
     "idx": (
         Idx(),
         {
@@ -75,7 +75,7 @@ PUBLISHED: dict[str, tuple[Format, dict[str, bytes], Facts]] = {
                 ("labels-idx1-ubyte", idx(LABELS.astype("u1"))),
             )
         },
-        facts(GREY, (1, 28, 28)),
+        published(GREY, (1, 28, 28)),
     ),
     "idx.gz": (
         Idx(),
@@ -87,18 +87,18 @@ PUBLISHED: dict[str, tuple[Format, dict[str, bytes], Facts]] = {
                 ("labels-idx1-ubyte", idx(LABELS.astype("u1"))),
             )
         },
-        facts(GREY, (1, 28, 28)),
+        published(GREY, (1, 28, 28)),
     ),
     "cifar": (
         CifarBinary(("a.bin",), ("b.bin",)),
         dict.fromkeys(("a.bin", "b.bin"), np.hstack([LABELS[:, None].astype("u1"), COLOUR.reshape(2, -1)]).tobytes()),
-        facts(COLOUR, (3, 32, 32)),
+        published(COLOUR, (3, 32, 32)),
     ),
-    "tsv": (GlueTsv(), dict.fromkeys(("train.tsv", "dev.tsv"), TSV.encode()), facts(TEXTS, ())),
+    "tsv": (GlueTsv(), dict.fromkeys(("train.tsv", "dev.tsv"), TSV.encode()), published(TEXTS, ())),
     "parquet": (
         HubParquet(),
         dict.fromkeys(("train-00000-of-00001.parquet", "test-00000-of-00001.parquet"), table()),
-        facts(GREY, (1, 28, 28)),
+        published(GREY, (1, 28, 28)),
     ),
 }
 

@@ -30,6 +30,7 @@ DAY = 86_400.0
 def clients(seed: int, clusters: int) -> list[ClientInfo]:
     labels = np.repeat(np.arange(10), 5_000)
     split = Clustered(clients=600, clusters=clusters).split(labels, None, Key.root(seed, "partition"))
+    assert split.clusters is not None
     sizes = [len(samples) for samples in split.indices]
     return [ClientInfo(i, size, split.clusters[i]) for i, size in enumerate(sizes)]
 

@@ -119,6 +119,7 @@ def test_clients_of_one_cluster_are_alike_and_those_of_two_are_not() -> None:
 
 def test_the_first_clusters_get_the_clients_that_are_left_over() -> None:
     found = split(Clustered(clients=8, clusters=3, alpha=10.0), labels_of([100] * 4, 0))
+    assert found.clusters is not None
     assert np.bincount(found.clusters).tolist() == [3, 3, 2]
 
 

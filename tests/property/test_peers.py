@@ -20,6 +20,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from numpy.typing import NDArray
 
 from afbs.algorithms.fedasync import FedAsync
 from afbs.algorithms.fedbuff import FedBuff
@@ -34,8 +35,8 @@ class Arrivals:
 
     def __init__(self, seed: int, staleness: list[int]):
         rng = np.random.default_rng(seed)
-        self.model = rng.normal(size=4)
-        self.updates = rng.normal(size=(len(staleness), 4))
+        self.model: NDArray[Any] = rng.normal(size=4)
+        self.updates: NDArray[Any] = rng.normal(size=(len(staleness), 4))
         """Start minus end."""
         self.staleness = staleness
 
@@ -179,7 +180,7 @@ def test_flgos_own_fedbuff_makes_the_models_that_ours_makes(tmp_path: Path, monk
     flgo = flgo_modules(tmp_path, monkeypatch.setitem)
     fmodule = sys.modules["flgo.utils.fmodule"]
 
-    class Model(fmodule.FModule):  # type: ignore[name-defined, misc]
+    class Model(fmodule.FModule):  # type: ignore[name-defined]
         def __init__(self) -> None:
             super().__init__()
             self.w = torch.nn.Parameter(torch.zeros(3, dtype=torch.float64))

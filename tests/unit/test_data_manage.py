@@ -17,6 +17,7 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
+from afbs import registry
 from afbs.cli import app
 from afbs.data import Arrays, _official, manage
 from afbs.data._about import About
@@ -24,7 +25,7 @@ from afbs.data._cifar import CifarBinary
 from afbs.data._hub import HubFile
 from afbs.data._hub_files import HubParquet
 from afbs.data._official import Official, images, load
-from afbs.data._raw import Facts, Part, digest
+from afbs.data._raw import Part, Published, digest
 from afbs.data._store import entries
 from afbs.interfaces import Source
 from afbs.types import Dataset, UserError
@@ -44,7 +45,7 @@ class Toy(Source):
     about: ClassVar[About] = About(3, 3, 3, "MIT", "somewhere")
     official: ClassVar[Official] = Official(
         name="toy",
-        facts=Facts((1, 1, 1), (1, 1, 1), (3, 32, 32), {"train": digest(WHOLE), "test": digest(WHOLE)}),
+        published=Published((1, 1, 1), (1, 1, 1), (3, 32, 32), {"train": digest(WHOLE), "test": digest(WHOLE)}),
         formats=(CifarBinary(("train.bin",), ("test.bin",)), HubParquet()),
         folders=("toy-binary", "toy"),
         hub="someone/toy",
@@ -58,8 +59,7 @@ class Toy(Source):
 def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("AFBS_CACHE", str(tmp_path / "cache"))
     monkeypatch.delenv("AFBS_DATA", raising=False)
-    known = manage.part
-    monkeypatch.setattr(manage, "part", lambda kind, name: Toy if name == "toy" else known(kind, name))
+    monkeypatch.setattr(manage, "part", lambda kind, name: Toy if name == "toy" else registry.find(kind, name))
     monkeypatch.setattr(manage, "names", lambda kind: ["digits", "npz", "toy"])
     return tmp_path
 

@@ -16,7 +16,7 @@ from PIL import Image
 from afbs.data._cifar import CifarBinary
 from afbs.data._hub_files import HubParquet
 from afbs.data._idx import Idx
-from afbs.data._raw import Facts, Part, Raw, confirm, digest
+from afbs.data._raw import Part, Published, Raw, confirm, digest
 from afbs.data._tables import GlueTsv, columns
 from afbs.types import UserError
 
@@ -221,17 +221,17 @@ def test_images_of_unequal_size_are_named_by_the_row(tmp_path: Path) -> None:
 
 
 PART = Part((Path("a.bin"),), IMAGES[:, None], LABELS.astype(np.int64))
-FACTS = Facts((1, 1, 1, 1), (1, 1, 1, 1), (1, 28, 28), {"train": digest(PART), "test": digest(PART)})
+PUBLISHED = Published((1, 1, 1, 1), (1, 1, 1, 1), (1, 28, 28), {"train": digest(PART), "test": digest(PART)})
 
 
 def test_the_published_samples_are_accepted_in_any_order() -> None:
     turned = Part(PART.files, IMAGES[::-1, None], PART.y[::-1])
-    confirm("toy", Raw([turned], [PART]), FACTS)
+    confirm("toy", Raw([turned], [PART]), PUBLISHED)
 
 
 def test_the_digest_of_a_split_is_that_of_its_parts() -> None:
     parts = [Part((Path(f"{i}.bin"),), IMAGES[i : i + 2, None], PART.y[i : i + 2]) for i in (0, 2)]
-    confirm("toy", Raw(parts, [PART]), FACTS)
+    confirm("toy", Raw(parts, [PART]), PUBLISHED)
 
 
 @pytest.mark.parametrize(
@@ -247,13 +247,15 @@ def test_the_digest_of_a_split_is_that_of_its_parts() -> None:
 )
 def test_other_samples_are_refused(x: np.ndarray, y: np.ndarray, complaint: str) -> None:
     with pytest.raises(UserError, match=complaint):
-        confirm("toy", Raw([Part(PART.files, x, y)], [PART]), FACTS)
+        confirm("toy", Raw([Part(PART.files, x, y)], [PART]), PUBLISHED)
 
 
 def test_the_one_changed_file_of_several_is_named() -> None:
     halves = [Part((Path(f"{i}.bin"),), IMAGES[i : i + 2, None], PART.y[i : i + 2]) for i in (0, 2)]
-    facts = Facts(FACTS.train, FACTS.test, FACTS.shape, {**FACTS.digests, "0.bin": digest(halves[0]), "2.bin": 0})
-    facts.digests["2.bin"] = digest(halves[1])  # type: ignore[index]
+    published = Published(
+        PUBLISHED.train, PUBLISHED.test, PUBLISHED.shape, {**PUBLISHED.digests, "0.bin": digest(halves[0]), "2.bin": 0}
+    )
+    published.digests["2.bin"] = digest(halves[1])  # type: ignore[index]
     halves[1] = Part(halves[1].files, 255 - np.asarray(halves[1].x), halves[1].y)
     with pytest.raises(UserError, match=r"published \(2\.bin\)"):
-        confirm("toy", Raw(halves, [PART]), facts)
+        confirm("toy", Raw(halves, [PART]), published)

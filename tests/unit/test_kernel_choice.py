@@ -8,19 +8,20 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.tiny import settings
 
 import afbs
 from afbs.config import load, with_kernel
 from afbs.models.lenet5 import LeNet5
 from afbs.native import choice, library
 from afbs.types import UserError
+from tiny import settings
 
 IMAGES: dict[str, Any] = {
     **settings(run__virtual_days=0.05),
     "data": {"name": "mnist5k"},
     "model": {"name": "lenet5"},
 }
+TORCH: dict[str, Any] = {"model.kernel": "torch"}
 
 
 @pytest.fixture
@@ -86,20 +87,20 @@ def test_a_native_run_is_not_taken_up_with_torch(tmp_path: Path, monkeypatch: py
     afbs.run(IMAGES, folder=tmp_path / "run")
     (tmp_path / "run/result.json").unlink()
     with pytest.raises(UserError, match=r"`\[model\]` was changed"):
-        afbs.resume(tmp_path / "run", **{"model.kernel": "torch"})
+        afbs.resume(tmp_path / "run", **TORCH)
     monkeypatch.setattr(choice, "best", lambda: None)
     with pytest.raises(UserError, match=r'`model.kernel` = "native"'):
         afbs.resume(tmp_path / "run")
 
 
 def test_a_folder_that_is_older_than_the_choice_is_taken_up_with_torch(tmp_path: Path) -> None:
-    done = afbs.run(IMAGES, folder=tmp_path / "run", **{"model.kernel": "torch"})
-    sha = done.run.result["sha256"] if done.run.result else None
+    done = afbs.run(IMAGES, folder=tmp_path / "run", **TORCH).record.result
+    assert done is not None
     (tmp_path / "run/result.json").unlink()
     file = tmp_path / "run/config.toml"
     older = file.read_text().replace('kernel = "torch"\n', "")
     assert older != file.read_text()
     file.write_text(older)
-    result = afbs.resume(tmp_path / "run").run.result
+    result = afbs.resume(tmp_path / "run").record.result
     assert result is not None
-    assert result["sha256"] == sha
+    assert result["sha256"] == done["sha256"]

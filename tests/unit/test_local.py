@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from afbs.core.local import Dynamic, Proximal
-from afbs.interfaces import Plain
+from afbs.interfaces import LocalRule, Plain
 
 START, PARAMS, DUAL = [1.0, 2.0], [3.0, 1.0], [0.5, -0.5]
 libraries = pytest.mark.parametrize("vector", [np.array, torch.tensor], ids=["numpy", "torch"])
@@ -31,7 +31,8 @@ def test_the_dynamic_clients_memory_moves_against_its_drift(vector: object) -> N
 
 def test_only_the_dynamic_client_remembers_anything() -> None:
     assert [rule.stateful for rule in (Plain(), Proximal(0.1), Dynamic(0.1))] == [False, False, True]
-    assert Plain().gradient(PARAMS, START, None) is None
+    plain: LocalRule = Plain()
+    assert plain.gradient(PARAMS, START, None) is None
 
 
 def test_where_the_gradient_vanishes_the_dynamic_clients_loss_has_the_slope_it_remembers() -> None:

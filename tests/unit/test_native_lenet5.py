@@ -9,15 +9,16 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 import torch
-from tests.lenet5 import COLOUR, GREY, batch, by_torch, distance, native, network, reference, source, through
-from torch import Tensor
+from torch import Tensor, nn
 
 from afbs.clients.lenet5 import NativeLenet5
 from afbs.clients.samples import Samples
 from afbs.clients.workload import Workload
 from afbs.interfaces import Plain
+from afbs.models.lenet5 import LeNet5
 from afbs.native.library import best, levels
 from afbs.types import Dataset, ModelChoice, Training, UserError
+from lenet5 import COLOUR, GREY, batch, by_torch, distance, native, network, reference, source, through
 
 NEAR = 1e-6
 """Of the gradient's length. Torch's own distance from the reference is about as large."""
@@ -119,7 +120,10 @@ def test_a_tie_goes_to_the_first_of_its_window(level: str) -> None:
     """Where all pixels and weights are equal, so are the four sums of a window. The gradient shows which one counted:
     the pixels around it differ from sample to sample only in the last row and column, which the first does not see."""
     model = network(COLOUR, 10)
+    assert isinstance(model.module, LeNet5)
     first = model.module.features[0]
+    assert isinstance(first, nn.Conv2d)
+    assert first.bias is not None
     with torch.no_grad():
         first.weight.fill_(0.01)
         first.bias.fill_(0.5)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -111,7 +112,7 @@ def test_any_number_of_workers_gives_the_same_bits(tmp_path: Path) -> None:
         "run": {"virtual_days": 0.03, "in_flight": 12},
         "evaluation": {"points": 2},
     }
-    ways = [{"executor": "inline"}, {"executor.workers": 1}, {"executor.workers": 3}]
+    ways: list[dict[str, Any]] = [{"executor": "inline"}, {"executor.workers": 1}, {"executor.workers": 3}]
     models = [
         afbs.run(tables, folder=tmp_path / str(number), **way).params.tobytes() for number, way in enumerate(ways)
     ]

@@ -87,7 +87,12 @@ def test_adding_twice_is_adding_once() -> None:
 
 def test_looking_through_a_million_copies_nothing() -> None:
     asked = []
-    pool = IdleClients(range(1_000_000), 5, lambda client: bool(asked.append(client)) or True)
+
+    def present(client: int) -> bool:
+        asked.append(client)
+        return True
+
+    pool = IdleClients(range(1_000_000), 5, present)
     found = iter(pool)
     assert [next(found) for _ in range(3)] == [0, 1, 2]
     assert asked == [0, 1, 2]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -32,7 +32,7 @@ class Given(Source):
     data: Any = None
 
     def load(self) -> Dataset:
-        return self.data  # type: ignore[no-any-return]
+        return self.data
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,7 +40,7 @@ class Dealt(Partition):
     given: Any
 
     def split(self, labels: Any, owners: Any, key: Any) -> Split:
-        return self.given  # type: ignore[no-any-return]
+        return self.given
 
 
 def spoilt(value: float, dtype: Any) -> Dataset:
@@ -55,7 +55,7 @@ def spoilt(value: float, dtype: Any) -> Dataset:
         ((X, Y), r"Given\.load must give an afbs\.types\.Dataset, got a tuple"),
         (None, r"Given\.load must give an afbs\.types\.Dataset, got nothing"),
         (replace(PLAIN, train_x=X.tolist()), "`train_x` must be a numpy array, got a list"),
-        (replace(PLAIN, train_y=Y.tolist()), "`train_y` must be a numpy array, got a list"),
+        (replace(PLAIN, train_y=cast(Any, Y.tolist())), "`train_y` must be a numpy array, got a list"),
         (replace(PLAIN, test_x=X[:10].astype(np.uint8)), r"samples are float32 of shape \(3,\), test samples uint8 of"),
         (replace(PLAIN, test_x=PLAIN.test_x[:, :2]), r"test samples float32 of shape \(2,\); expected the same"),
         (

@@ -43,7 +43,7 @@ def session(
     try:
         questions = next(talk)
         while True:
-            answers = {}
+            answers: dict[int, Any] = {}
             for client, question in questions.items():
                 if not absent(client, question):
                     try:
@@ -167,8 +167,9 @@ def test_numbers_that_no_labels_give_are_noticed(counts: dict[int, np.ndarray]) 
             answer = halves[0].answer(question)
             return {"masked": answer["masked"] + np.uint64(2**40)} if "masked" in answer else answer
 
+    others: dict[int, Any] = {**halves, 0: Liar()}
     with pytest.raises(UserError, match="cannot be true"):
-        converse(EXACT.found(examples_of(counts), 4, KEY.child(2)), {**halves, 0: Liar()})
+        converse(EXACT.found(examples_of(counts), 4, KEY.child(2)), others)
 
 
 def test_a_masked_vector_of_the_wrong_length_is_left_out(counts: dict[int, np.ndarray]) -> None:
@@ -181,7 +182,8 @@ def test_a_masked_vector_of_the_wrong_length_is_left_out(counts: dict[int, np.nd
             answer = halves[0].answer(question)
             return {"masked": answer["masked"][:-1]} if "masked" in answer else answer
 
-    found = converse(EXACT.found(examples_of(counts), 4, KEY.child(2)), {**halves, 0: Short()})
+    others: dict[int, Any] = {**halves, 0: Short()}
+    found = converse(EXACT.found(examples_of(counts), 4, KEY.child(2)), others)
     assert "length" in found.notes["refused"][0]
 
 
@@ -195,7 +197,8 @@ def test_a_key_that_is_none_costs_its_sender_and_not_its_neighbours(counts: dict
         def answer(self, question: Any) -> Any:
             return {"public": np.zeros(32, np.uint8)} if int(question["ask"]) == JOIN else halves[0].answer(question)
 
-    found = converse(EXACT.found(examples_of(counts), 4, KEY.child(2)), {**halves, 0: Keyless()})
+    others: dict[int, Any] = {**halves, 0: Keyless()}
+    found = converse(EXACT.found(examples_of(counts), 4, KEY.child(2)), others)
     assert found.notes["refused"] == {0: "sent no key"}
 
 
@@ -266,8 +269,9 @@ def test_a_damaged_memory_is_refused(counts: dict[int, np.ndarray], asked: Any, 
     memory = client.remembered()
     longer = np.concatenate([memory[name], np.ones((1, *memory[name].shape[1:]), memory[name].dtype)])
     for damaged in (longer, memory[name].astype(np.float64), None):
+        changed: dict[str, Any] = {**memory, name: damaged}
         with pytest.raises(RefusedError):
-            EXACT.client(0, counts[0], simulated(KEY, 0), {**memory, name: damaged})
+            EXACT.client(0, counts[0], simulated(KEY, 0), changed)
 
 
 def test_a_client_whose_labels_changed_in_a_session_refuses(counts: dict[int, np.ndarray], asked: Any) -> None:
@@ -378,7 +382,7 @@ def test_a_second_session_is_refused_unless_planned(counts: dict[int, np.ndarray
 
 def test_what_a_client_adds_is_one_place_its_proportions_and_last_its_distance() -> None:
     row, centroids = np.array([0.5, 0.5]), np.array([[[0.0, 1.0], [0.5, 0.4]]])
-    place = [[0, 0, 0, 0], [1, 0.5, 0.5, 0]]  # the second centroid is nearer, at a distance of 0.1
+    place = [[0.0, 0.0, 0.0, 0.0], [1.0, 0.5, 0.5, 0.0]]  # the second centroid is nearer, at a distance of 0.1
     assert np.allclose(contribution(row, centroids, judged=False).reshape(2, 4), place)
     place[0][3] = 0.01
     assert np.allclose(contribution(row, centroids, judged=True).reshape(2, 4), place)

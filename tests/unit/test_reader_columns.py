@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import pytest
@@ -14,6 +14,8 @@ from afbs.record import reader
 from afbs.record.parsing import EvalLine
 from afbs.record.schema import SCHEMA
 from afbs.types import UserError
+
+Columns: TypeAlias = dict[str, list[Any]]
 
 
 def folder(tmp_path: Path, events: list[dict[str, Any] | str], **meta: Any) -> Path:
@@ -25,7 +27,7 @@ def folder(tmp_path: Path, events: list[dict[str, Any] | str], **meta: Any) -> P
     return tmp_path
 
 
-def step(version: int, time: float, used: dict[str, list[Any]], dropped: dict[str, list[Any]] | None = None) -> Any:
+def step(version: int, time: float, used: Columns, dropped: Columns | None = None) -> Any:
     return {"event": "step", "version": version, "time": time, "used": used, "dropped": dropped or {}, "wall": time}
 
 
@@ -37,8 +39,8 @@ def versions_of(tail: reader.Tail) -> list[int]:
     return [said.version for said in tail.lines if isinstance(said, EvalLine)]
 
 
-TWO = {"client": [4, 7], "staleness": [0, 2], "examples": [10, 30], "order": [0, 1], "weight": [0.5, 0.25]}
-ONE = {"client": [5], "staleness": [3], "examples": [2], "order": [2]}
+TWO: Columns = {"client": [4, 7], "staleness": [0, 2], "examples": [10, 30], "order": [0, 1], "weight": [0.5, 0.25]}
+ONE: Columns = {"client": [5], "staleness": [3], "examples": [2], "order": [2]}
 
 
 def test_a_step_becomes_rows_of_used_and_dropped_updates(tmp_path: Path) -> None:
@@ -55,7 +57,7 @@ def test_a_step_becomes_rows_of_used_and_dropped_updates(tmp_path: Path) -> None
 
 def test_an_order_ends_with_its_arrival_or_its_loss(tmp_path: Path) -> None:
     dispatches = [{"event": "dispatch", "time": 0.0, "client": c, "version": 0, "sequence": c} for c in range(3)]
-    events = [
+    events: list[dict[str, Any] | str] = [
         *dispatches,
         {"event": "arrival", "time": 5.0, "client": 1, "base_version": 0, "version": 0, "examples": 9, "order": 1},
         {"event": "lost", "time": 6.0, "client": 2, "order": 2},
@@ -75,7 +77,7 @@ def test_accuracy_is_summed_up_without_a_result_file(tmp_path: Path) -> None:
 
 
 def test_torn_and_broken_lines_are_skipped_and_counted(tmp_path: Path) -> None:
-    events = [
+    events: list[dict[str, Any] | str] = [
         eval_(0, 0.0, 0.1),
         '{"event": "ev{"event": "resume"}',
         "[1]",

@@ -285,6 +285,7 @@ def test_an_update_that_is_not_finite_counts_for_nothing_and_the_others_are_weig
 def test_nothing_stays_behind_when_a_run_has_ended() -> None:
     _, session, _ = completed(AFBS(buffer_size=3))
     # The newest version, and those that jobs under way at the horizon started from.
+    assert isinstance(session.store, Rows)
     assert len(session.store._rows) <= 7
     assert not session.tasks
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import afbs
-from afbs.sweeps._cell import Told
+from afbs.sweeps._cell import News
 from afbs.sweeps.cells import Cell
 from afbs.sweeps.conducting import Conductor, State
 from afbs.sweeps.estimate import Meter
@@ -22,7 +22,7 @@ class Actor:
 
     cores = widest = 1000
 
-    def __init__(self, lines: dict[str, list[Told]]):
+    def __init__(self, lines: dict[str, list[News]]):
         self.lines = {name: deque(said) for name, said in lines.items()}
         self.started: list[tuple[str, int]] = []
         self.stopped: list[str] = []
@@ -34,13 +34,13 @@ class Actor:
         self.running[cell.id] = cell
         self.most = max(self.most, len(self.running))
 
-    def news(self, seconds: float) -> list[tuple[str, Told]]:
+    def news(self, seconds: float) -> list[tuple[str, News]]:
         key, cell = next(iter(self.running.items()))
         if key in self.stopped:
             self.stopped.remove(key)
             del self.running[key]
-            return [(key, Told("stopped", cpu=1.0))]
-        told = self.lines[cell.name].popleft() if self.lines.get(cell.name) else Told("done", 1.0, 10.0)
+            return [(key, News("stopped", cpu=1.0))]
+        told = self.lines[cell.name].popleft() if self.lines.get(cell.name) else News("done", 1.0, 10.0)
         if told.state != "going":
             del self.running[key]
         return [(key, told)]
@@ -95,14 +95,14 @@ def test_the_last_cell_is_stopped_and_taken_up_with_all_cores_if_that_is_worth_i
     """It needs 100 s a core for the rest, so a second core saves 50 s; with 4 s to go it would save 2."""
     for left, again in ((100.0, True), (4.0, False)):
         cost = left / 0.5
-        told = [Told("going", 0.1, 1.0), Told("going", 0.5, 1.0 + 0.4 * cost), Told("going", 0.5, 1.0 + 0.4 * cost)]
-        actor = Actor({"1": [Told("done", 1.0, 5.0)], "2": told})
+        told = [News("going", 0.1, 1.0), News("going", 0.5, 1.0 + 0.4 * cost), News("going", 0.5, 1.0 + 0.4 * cost)]
+        actor = Actor({"1": [News("done", 1.0, 5.0)], "2": told})
         conducted(tmp_path / str(left), some(2, executor__name="processes"), actor, 2)
         assert actor.started == [("1", 1), ("2", 1), *([("2", 2)] if again else [])]
 
 
 def test_a_cell_that_fails_is_named_and_the_others_go_on(tmp_path: Path) -> None:
-    actor = Actor({"2": [Told("failed", cpu=1.0, text="It broke.")]})
+    actor = Actor({"2": [News("failed", cpu=1.0, text="It broke.")]})
     cells = some(3)
     complete, ledger = conducted(tmp_path, cells, actor, 1)
     assert complete
@@ -111,7 +111,7 @@ def test_a_cell_that_fails_is_named_and_the_others_go_on(tmp_path: Path) -> None
 
 
 def test_a_cell_that_somebody_else_stopped_has_failed(tmp_path: Path) -> None:
-    complete, ledger = conducted(tmp_path, some(2), Actor({"1": [Told("stopped")]}), 1)
+    complete, ledger = conducted(tmp_path, some(2), Actor({"1": [News("stopped")]}), 1)
     assert complete
     assert list(ledger.failed.values()) == ["Its process was stopped from outside. The same command goes on with it."]
 
@@ -148,7 +148,7 @@ def test_cells_of_an_arm_cost_alike_and_others_by_virtual_day() -> None:
 
 def test_costs_of_an_earlier_session_are_known(tmp_path: Path) -> None:
     cells = some(2)
-    conducted(tmp_path, cells, Actor({"1": [Told("failed", cpu=7.0, text="no")]}), 1)
+    conducted(tmp_path, cells, Actor({"1": [News("failed", cpu=7.0, text="no")]}), 1)
     with Ledger(tmp_path, "played", cells) as ledger:
         assert ledger.costs == {cells[0].id: 7.0, cells[1].id: 10.0}
     (tmp_path / "sweep.json").write_text("{damaged")

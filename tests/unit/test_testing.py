@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from afbs import registry
+from afbs.executors._rows import Rows
 from afbs.executors.inline import Inline, InlinePool, InlineSession
 from afbs.executors.processes import Processes
 from afbs.interfaces import Executor
@@ -94,6 +95,7 @@ class Rounded(InlineSession):  # type: ignore[misc]
 
     def collect(self, seconds: float | None = None) -> Any:
         done = super().collect(seconds)
+        assert isinstance(self.store, Rows)
         for row in self.store._rows.values():
             row[:] = row.astype("float16")
         return done

@@ -183,6 +183,6 @@ def test_parts_of_the_test_set_cover_it_once() -> None:
     work = with_data(workload(), test_x=np.tile(big.test_x, (400, 1)), test_y=np.tile(big.test_y, 400))
     trainer = Trainer(work)
     assert work.evaluation_parts == 3
-    whole = sum(trainer.evaluate(0, trainer.initial(), part).confusion for part in range(3))
+    whole = np.sum([trainer.evaluate(0, trainer.initial(), part).confusion for part in range(3)], axis=0)
     once = Trainer(workload()).evaluate(0, trainer.initial(), 0).confusion
     assert (whole == 400 * once).all()

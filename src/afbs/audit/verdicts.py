@@ -20,7 +20,7 @@ from afbs.types import ClientId
 
 
 @dataclass(frozen=True)
-class Verdict:
+class Audited:
     """All about one mechanism. `agreement` is the adjusted Rand index with the clusters that are really there."""
 
     mechanism: str
@@ -49,7 +49,7 @@ class Audit:
     clusters: int
     reference: str
     """What `agreement` compares with."""
-    verdicts: Sequence[Verdict]
+    verdicts: Sequence[Audited]
     guess: Finding
     """What is known without being sent anything."""
     side_channel: Finding
@@ -87,14 +87,14 @@ def audit(
     )
 
 
-def _verdict(name: str, mechanism: LabelMechanism, table: Integers, key: Key, truth: Sequence[int]) -> Verdict:
+def _verdict(name: str, mechanism: LabelMechanism, table: Integers, key: Key, truth: Sequence[int]) -> Audited:
     began = perf_counter()
     found = mechanism.exposure(table, key) if isinstance(mechanism, Exposing) else _unknown(mechanism, table, key)
     agreement = float(np.mean([_agreement(groups, truth) for groups in found.groups]))
     sentence = found.sentence
     if any(len(np.unique(groups)) > 1 for groups in found.groups):
         sentence += f" Its clusters agree with the true ones to {agreement:.2f} (1 is perfect, 0 is chance)."
-    return Verdict(
+    return Audited(
         name, _settings(mechanism), agreement, found.findings, found.membership, sentence, perf_counter() - began
     )
 

@@ -58,7 +58,7 @@ class FlatModel:
             parameter.grad = None
         for _, gradient in self._dense:
             gradient.zero_()
-        loss.backward()  # type: ignore[no-untyped-call]
+        loss.backward()
 
     def descend(self, lr: float, term: Tensor | None = None) -> None:
         """One step of SGD along the gradient plus `term`. Rows of an embedding that no sample used are not touched."""

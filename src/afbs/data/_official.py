@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from afbs.data._raw import Facts, Format, Part, Raw, confirm
+from afbs.data._raw import Format, Part, Published, Raw, confirm
 from afbs.data._store import cache_folder, cached
 from afbs.types import Dataset, UserError
 
@@ -25,7 +25,7 @@ class Official:
     """`folders` are the names under which people keep it; `hub` is its address on the Hugging Face hub."""
 
     name: str
-    facts: Facts
+    published: Published
     formats: tuple[Format, ...]
     folders: tuple[str, ...]
     hub: str
@@ -70,7 +70,7 @@ def find_in(official: Official, folder: Path) -> Found | None:
 def read(official: Official, found: Found) -> Raw:
     """The samples, confirmed to be those that were published."""
     raw = found.format.read(found.files)
-    confirm(official.name, raw, official.facts)
+    confirm(official.name, raw, official.published)
     return raw
 
 

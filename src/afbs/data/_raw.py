@@ -32,7 +32,7 @@ class Raw:
 
 
 @dataclass(frozen=True, slots=True)
-class Facts:
+class Published:
     """What is known of a published data set: the samples of each class and, by split or file name, their digests."""
 
     train: tuple[int, ...]
@@ -83,11 +83,11 @@ def digest(part: Part) -> int:
     return int(row_digests(part).sum(dtype=np.uint64))
 
 
-def confirm(name: str, raw: Raw, facts: Facts) -> None:
+def confirm(name: str, raw: Raw, published: Published) -> None:
     """A UserError unless these are the samples of the published data set, in any order."""
-    for split, parts, counts in (("train", raw.train, facts.train), ("test", raw.test, facts.test)):
+    for split, parts, counts in (("train", raw.train, published.train), ("test", raw.test, published.test)):
         where = ", ".join(str(path) for part in parts for path in part.files)
-        _confirm_shape(where, parts, facts.shape)
+        _confirm_shape(where, parts, published.shape)
         labels = np.concatenate([part.y for part in parts])
         if len(labels) != sum(counts):
             raise UserError(
@@ -104,8 +104,8 @@ def confirm(name: str, raw: Raw, facts: Facts) -> None:
                 f"{name}: the {split} split has {found[label]:,} samples of class {label}, expected {counts[label]:,} "
                 f"({where}). Is a file damaged, or are two files swapped?"
             )
-        if split in facts.digests:
-            _confirm_digest(name, split, parts, facts.digests, where)
+        if split in published.digests:
+            _confirm_digest(name, split, parts, published.digests, where)
 
 
 def _confirm_shape(where: str, parts: Sequence[Part], shape: tuple[int, ...]) -> None:

@@ -11,7 +11,7 @@ from afbs.data._about import About
 from afbs.data._cifar import CifarBinary
 from afbs.data._hub_files import HubParquet
 from afbs.data._official import Official, images, joined, load
-from afbs.data._raw import Facts, Part, Raw, row_digests
+from afbs.data._raw import Part, Published, Raw, row_digests
 from afbs.interfaces import Source
 from afbs.types import Dataset
 
@@ -27,7 +27,7 @@ class Cifar10(Source):
     about: ClassVar[About] = About(50_000, 10_000, 10, "none stated; cite", "huggingface.co/datasets/uoft-cs/cifar10")
     official: ClassVar[Official] = Official(
         name="cifar10",
-        facts=Facts(
+        published=Published(
             train=(5000,) * 10,
             test=(1000,) * 10,
             shape=(3, 32, 32),
@@ -55,7 +55,7 @@ def _in_order(raw: Raw) -> Raw:
     """The hub keeps the five batches in another order. Put back, the same seed gives the same run from any files."""
     x, y = joined(raw.train)
     pieces = [Part((), x[start : start + _BATCH], y[start : start + _BATCH]) for start in range(0, len(y), _BATCH)]
-    place = {Cifar10.official.facts.digests.get(name): number for number, name in enumerate(_BATCHES)}
+    place = {Cifar10.official.published.digests.get(name): number for number, name in enumerate(_BATCHES)}
     places = [place.get(int(row_digests(piece).sum(dtype=np.uint64))) for piece in pieces]
     if sorted(known for known in places if known is not None) != list(range(len(_BATCHES))):
         return raw

@@ -9,7 +9,7 @@ from afbs.data._about import About
 from afbs.data._cifar import CifarBinary
 from afbs.data._hub_files import HubParquet
 from afbs.data._official import Official, images, load
-from afbs.data._raw import Facts
+from afbs.data._raw import Published
 from afbs.interfaces import Source
 from afbs.types import Dataset
 
@@ -22,7 +22,7 @@ class Cifar100(Source):
     about: ClassVar[About] = About(50_000, 10_000, 100, "none stated; cite", "huggingface.co/datasets/uoft-cs/cifar100")
     official: ClassVar[Official] = Official(
         name="cifar100",
-        facts=Facts(
+        published=Published(
             train=(500,) * 100,
             test=(100,) * 100,
             shape=(3, 32, 32),

@@ -9,7 +9,7 @@ from afbs.data._about import About
 from afbs.data._hub_files import HubParquet
 from afbs.data._idx import Idx
 from afbs.data._official import Official, images, load
-from afbs.data._raw import Facts
+from afbs.data._raw import Published
 from afbs.interfaces import Source
 from afbs.types import Dataset
 
@@ -22,7 +22,7 @@ class FashionMnist(Source):
     about: ClassVar[About] = About(60_000, 10_000, 10, "MIT", "huggingface.co/datasets/zalando-datasets/fashion_mnist")
     official: ClassVar[Official] = Official(
         name="fashion_mnist",
-        facts=Facts(train=(6000,) * 10, test=(1000,) * 10, shape=(1, 28, 28)),
+        published=Published(train=(6000,) * 10, test=(1000,) * 10, shape=(1, 28, 28)),
         formats=(Idx(), HubParquet()),
         folders=("fashion_mnist", "fashion-mnist", "FashionMNIST/raw", "FashionMNIST"),
         hub="zalando-datasets/fashion_mnist",

@@ -192,7 +192,7 @@ def _check_files(official: Official) -> list[str]:
             return []
         raise
     read(official, found)
-    kind = "the published samples" if official.facts.digests else "as many samples of each class as were published"
+    kind = "the published samples" if official.published.digests else "as many samples of each class as were published"
     return [f"{found.folder}: {kind}"]
 
 

@@ -9,7 +9,7 @@ from afbs.data._about import About
 from afbs.data._hub_files import HubParquet
 from afbs.data._idx import Idx
 from afbs.data._official import Official, images, load
-from afbs.data._raw import Facts
+from afbs.data._raw import Published
 from afbs.interfaces import Source
 from afbs.types import Dataset
 
@@ -22,7 +22,7 @@ class Mnist(Source):
     about: ClassVar[About] = About(60_000, 10_000, 10, "CC BY-SA 3.0", "huggingface.co/datasets/ylecun/mnist")
     official: ClassVar[Official] = Official(
         name="mnist",
-        facts=Facts(
+        published=Published(
             train=(5923, 6742, 5958, 6131, 5842, 5421, 5918, 6265, 5851, 5949),
             test=(980, 1135, 1032, 1010, 982, 892, 958, 1028, 974, 1009),
             shape=(1, 28, 28),

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from afbs.data._about import About
 from afbs.data._hub_files import HubParquet
 from afbs.data._official import Official, load
-from afbs.data._raw import Facts, Part, Raw
+from afbs.data._raw import Part, Published, Raw
 from afbs.data._tables import GlueTsv
 from afbs.data._text import tokenised
 from afbs.interfaces import Source
@@ -36,7 +36,7 @@ class Sst2(Source):
     about: ClassVar[About] = About(67_349, 872, 2, "none stated; cite", "huggingface.co/datasets/stanfordnlp/sst2")
     official: ClassVar[Official] = Official(
         name="sst2",
-        facts=Facts(train=(29_780, 37_569), test=(428, 444)),
+        published=Published(train=(29_780, 37_569), test=(428, 444)),
         formats=(GlueTsv(), HubParquet("sentence", test="validation", text=True)),
         folders=("SST-2", "sst2", "sst-2"),
         hub="stanfordnlp/sst2",

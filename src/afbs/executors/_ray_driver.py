@@ -21,7 +21,7 @@ from typing import Any, NamedTuple, final
 import numpy as np
 
 from afbs.executors._arena import Arena
-from afbs.executors._ray_worker import ARRAYS, Answer, Where, Worker, mark
+from afbs.executors._ray_worker import ARRAYS, Reply, Where, Worker, mark
 from afbs.types import Evaluate, RunError, Train, UserError, Vector
 
 _TRIES = 4
@@ -238,7 +238,7 @@ def _parted(workload: Any) -> tuple[bytes, dict[str, Where], dict[str, Any]]:
     return cloudpickle.dumps(replace(workload, dataset=replace(data, **empty))), files, arrays
 
 
-def _checked(answer: Answer) -> Answer:
+def _checked(answer: Reply) -> Reply:
     if answer.problem == "refused":
         raise UserError(answer.text)
     if answer.problem:

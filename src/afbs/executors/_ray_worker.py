@@ -31,7 +31,7 @@ class Where(NamedTuple):
     mark: str
 
 
-class Answer(NamedTuple):
+class Reply(NamedTuple):
     """How a task ended. `problem` is "refused" or "failed" with a text; else there are a result and its vectors."""
 
     result: Any = None
@@ -53,7 +53,7 @@ class Worker:
         """The arrays that this node has no file of."""
         return [name for name, where in files.items() if mark(Path(where.path)) != where.mark]
 
-    def begin(self, payload: bytes, files: dict[str, Where], shipped: dict[str, Any]) -> Answer:
+    def begin(self, payload: bytes, files: dict[str, Where], shipped: dict[str, Any]) -> Reply:
         """Brief it; `shipped` are arrays in the object store. Gives the model before training."""
         try:
             import cloudpickle
@@ -70,27 +70,27 @@ class Worker:
 
             self._trainer = Trainer(replace(work, dataset=replace(work.dataset, **arrays)))
             self._since = perf_counter()
-            return Answer(vectors=(self._trainer.initial(),))
+            return Reply(vectors=(self._trainer.initial(),))
         except UserError as error:
-            return Answer(problem="refused", text=str(error))
+            return Reply(problem="refused", text=str(error))
         except Exception:
-            return Answer(problem="failed", text=traceback.format_exc())
+            return Reply(problem="failed", text=traceback.format_exc())
 
-    def do(self, task: Train | Evaluate, version: int, there: list[Any], state: Vector | None = None) -> Answer:
+    def do(self, task: Train | Evaluate, version: int, there: list[Any], state: Vector | None = None) -> Reply:
         """`there` holds a reference to the version, which is followed if this worker has it no more."""
         waited = perf_counter() - self._since
         try:
             base = self._base(version, there)
             if isinstance(task, Evaluate):
                 found = self._trainer.evaluate(task.task, base, task.part)
-                return Answer(found._replace(waited=waited))
+                return Reply(found._replace(waited=waited))
             rows = [np.empty_like(base)] if state is None else [np.empty_like(base), state.copy(), np.empty_like(base)]
             shipped = self._trainer.train(task.task, task.order, base, *rows)
-            return Answer(shipped._replace(waited=waited), (rows[0], *rows[2:]))
+            return Reply(shipped._replace(waited=waited), (rows[0], *rows[2:]))
         except UserError as error:
-            return Answer(problem="refused", text=str(error))
+            return Reply(problem="refused", text=str(error))
         except Exception:
-            return Answer(problem="failed", text=traceback.format_exc())
+            return Reply(problem="failed", text=traceback.format_exc())
         finally:
             self._since = perf_counter()
 

@@ -12,15 +12,16 @@ from afbs.interfaces import Connection, Scene
 from afbs.population import Population
 from afbs.types import ClientInfo, Event, Facts, Update, UserError, Waiting
 
-Look = Callable[[Sequence[Update]], Facts]
-
 
 def connect(config: Config, clients: Sequence[ClientInfo]) -> Connection:
     return config.transport.connect(Scene(clients, config.latency, config.availability, config.run.seed))
 
 
 def schedule(
-    config: Config, clients: Sequence[ClientInfo], connection: Connection | None = None, look: Look | None = None
+    config: Config,
+    clients: Sequence[ClientInfo],
+    connection: Connection | None = None,
+    look: Callable[[Sequence[Update]], Facts] | None = None,
 ) -> Iterator[Event | Waiting]:
     """The plan of a run, by metadata alone, as its connection makes it go."""
     connection = connection or connect(config, clients)

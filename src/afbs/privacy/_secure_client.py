@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from afbs.core.sketch import proportions
 from afbs.privacy._masking import agree, encode, key_pair, mask
-from afbs.privacy._secure_memory import Memory, Promise, restored
+from afbs.privacy._secure_memory import Promise, Remembered, restored
 from afbs.privacy._secure_messages import ATTEMPTS, CHOOSE, JOIN, OPEN, SUM, VOUCH, as_bytes, as_rows, digest_of
 from afbs.privacy.halves import checked_counts
 from afbs.privacy.keys import Secrets, derive, normals
@@ -56,7 +56,7 @@ class SecureClient:
         self._id = client
         self._counts = counts
         self._secrets = secrets
-        self._memory = Memory() if remembered is None else restored(remembered)
+        self._memory = Remembered() if remembered is None else restored(remembered)
         # What follows from the secrets and the memory, kept because it takes time to compute.
         self._owns: dict[int, bytes] = {}
         """What all of a session's noise and keys come from. Bound to the counts as well as to the secret: were they to

@@ -24,7 +24,7 @@ class Promise:
 
 
 @dataclass
-class Memory:
+class Remembered:
     labels: dict[int, bytes] = field(default_factory=dict)
     """For each session a digest of the labels it began with."""
     chosen: dict[int, bytes] = field(default_factory=dict)
@@ -49,7 +49,7 @@ class Memory:
         }
 
 
-def restored(message: Message) -> Memory:
+def restored(message: Message) -> Remembered:
     """The memory again. One that is damaged is refused as a whole: half a memory would keep half the promises."""
     sessions = exact(message, "sessions", np.int64, (None,)).tolist()
     labels = exact(message, "labels", np.uint8, (len(sessions), 32))
@@ -72,7 +72,7 @@ def restored(message: Message) -> Memory:
         there = frozenset(other for other, flag in zip(ids, alive[mine].tolist(), strict=True) if flag)
         keys = {other: public.tobytes() for other, public in zip(ids, publics[mine], strict=True)}
         promises[digest.tobytes()] = Promise(session_of[place], keys, there if told[place] else None)
-    return Memory(
+    return Remembered(
         {session: row.tobytes() for session, row in zip(sessions, labels, strict=True)},
         {session: row.tobytes() for session, row in zip(choices, chosen, strict=True)},
         promises,

@@ -35,7 +35,7 @@ Answer: TypeAlias = Message | RefusedError
 Talk: TypeAlias = Generator[Mapping[ClientId, Message], Mapping[ClientId, Answer], Grouping]
 """Yields questions, is sent answers. Whoever is missing among the answers did not answer in time."""
 
-Counts: TypeAlias = Mapping[ClientId, NDArray[Any]]
+LabelCounts: TypeAlias = Mapping[ClientId, NDArray[Any]]
 
 
 class ClientHalf(Protocol):
@@ -117,7 +117,7 @@ class TwoHalves(LabelMechanism):
         releases = int(before.notes["releases"])
         return self.grouping({**known, **cluster_of}, {**unknown, **refused}, before.centroids, classes, releases)
 
-    def group(self, counts: Counts, key: Key, most: int = 10) -> Grouping:
+    def group(self, counts: LabelCounts, key: Key, most: int = 10) -> Grouping:
         """Both halves in one process, with secrets that follow from the key unless the settings name one."""
         if self.number == 1:
             return one_cluster(counts, self.name)
@@ -165,7 +165,7 @@ def checked_counts(counts: NDArray[Any]) -> NDArray[np.int64]:
     return row.astype(np.int64)
 
 
-def examples_of(counts: Counts) -> dict[ClientId, int]:
+def examples_of(counts: LabelCounts) -> dict[ClientId, int]:
     """What the server knows of each simulated client's size; 0 where its counts are no counts."""
     found = {}
     for client, row in counts.items():
@@ -176,13 +176,13 @@ def examples_of(counts: Counts) -> dict[ClientId, int]:
     return found
 
 
-def classes_of(counts: Counts) -> int:
+def classes_of(counts: LabelCounts) -> int:
     """How many labels there are: what most clients say."""
     lengths, votes = np.unique([np.size(row) for row in counts.values()], return_counts=True)
     return int(lengths[np.argmax(votes)])
 
 
-def one_cluster(counts: Counts, mechanism: str) -> Grouping:
+def one_cluster(counts: LabelCounts, mechanism: str) -> Grouping:
     """One cluster needs no labels: nobody is asked."""
     notes = {"mechanism": mechanism, "number": 1, "released": {"what": "nothing"}, "releases": 0, "refused": {}}
     return Grouping(dict.fromkeys(sorted(counts), 0), notes)

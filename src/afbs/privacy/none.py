@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from afbs.interfaces import LabelMechanism
 from afbs.privacy.exposure import Exposure, Finding, Membership, groups_of, guessed, of_100
-from afbs.privacy.halves import Counts, one_cluster
+from afbs.privacy.halves import LabelCounts, one_cluster
 from afbs.seeds import Key
 from afbs.types import Grouping
 
@@ -22,7 +22,7 @@ class NoLabels(LabelMechanism):
 
     number: Literal[1] = 1
 
-    def group(self, counts: Counts, key: Key, most: int = 10) -> Grouping:
+    def group(self, counts: LabelCounts, key: Key, most: int = 10) -> Grouping:
         """Nothing leaves a client."""
         return one_cluster(counts, "none")
 

@@ -17,7 +17,7 @@ _UNITS = ((86_400.0, "days"), (3_600.0, "h"), (60.0, "min"), (1.0, "s"))
 
 
 @dataclass(frozen=True)
-class Cell:
+class TableCell:
     """What is shown, the numbers behind it, and its place in its column: 1 best, 2 second, 0 neither."""
 
     text: str
@@ -32,12 +32,12 @@ class Table:
     columns: tuple[str, ...]
     units: tuple[str, ...]
     rows: tuple[str, ...]
-    cells: tuple[tuple[Cell, ...], ...]
+    cells: tuple[tuple[TableCell, ...], ...]
 
 
 def summary(arms: Sequence[Arm], targets: Sequence[float]) -> Table:
     """Accuracy, time to each target, and what it cost."""
-    columns: list[tuple[str, str, int, Callable[[Arm], Cell]]] = [
+    columns: list[tuple[str, str, int, Callable[[Arm], TableCell]]] = [
         ("Final accuracy", "", 1, lambda arm: _accuracy(arm.fact("final"))),
         ("Best accuracy", "", 1, lambda arm: _accuracy(arm.fact("best"))),
     ]
@@ -49,7 +49,7 @@ def summary(arms: Sequence[Arm], targets: Sequence[float]) -> Table:
         ("Updates used", "", 0, lambda arm: _count(arm.fact("used"))),
         ("Dropped", "", 0, _dropped),
         ("Samples trained", "", 0, lambda arm: _count(arm.fact("samples"))),
-        ("Upload", "bytes", 0, lambda arm: Cell(data_size(arm.mean("upload")), arm.fact("upload"))),
+        ("Upload", "bytes", 0, lambda arm: TableCell(data_size(arm.mean("upload")), arm.fact("upload"))),
     ]
     made = [_ranked([make(arm) for arm in arms], better) for _, _, better, make in columns]
     return Table(
@@ -109,9 +109,9 @@ def _level(target: float) -> str:
     return f"{100 * target:.4g} %"
 
 
-def _accuracy(spread: Spread) -> Cell:
+def _accuracy(spread: Spread) -> TableCell:
     plus = f" ± {100 * spread.deviation:.2f}" if math.isfinite(spread.deviation) else ""
-    return Cell(f"{100 * spread.mean:.2f}{plus}" if spread.number else "–", spread)
+    return TableCell(f"{100 * spread.mean:.2f}{plus}" if spread.number else "–", spread)
 
 
 def _reaching(target: float) -> Callable[[Digest], float | None]:
@@ -124,41 +124,41 @@ def _common_unit(times: Sequence[float]) -> tuple[float, str]:
     return next((unit for unit in _UNITS if known and min(known) >= 2 * unit[0]), _UNITS[-1])
 
 
-def _time_cell(target: float, unit: tuple[float, str]) -> Callable[[Arm], Cell]:
+def _time_cell(target: float, unit: tuple[float, str]) -> Callable[[Arm], TableCell]:
     """The mean time if every seed of the arm got there; otherwise how many did."""
 
-    def make(arm: Arm) -> Cell:
+    def make(arm: Arm) -> TableCell:
         spread = arm.spread(_reaching(target))
         if spread.number < arm.seeds:
             text = "not reached" if not spread.number else f"{spread.number} of {arm.seeds} reached"
-            return Cell(text, Spread(math.nan, math.nan, 0))
+            return TableCell(text, Spread(math.nan, math.nan, 0))
         size, name = unit
         plus = f" ± {spread.deviation / size:.1f}" if math.isfinite(spread.deviation) else ""
-        return Cell(f"{spread.mean / size:.1f}{plus} {name}", spread)
+        return TableCell(f"{spread.mean / size:.1f}{plus} {name}", spread)
 
     return make
 
 
-def _count(spread: Spread) -> Cell:
-    return Cell(count(spread.mean), spread)
+def _count(spread: Spread) -> TableCell:
+    return TableCell(count(spread.mean), spread)
 
 
-def _dropped(arm: Arm) -> Cell:
+def _dropped(arm: Arm) -> TableCell:
     spread = arm.spread(lambda run: run.facts.dropped / max(1, run.facts.dropped + run.facts.used))
-    return Cell(percent(spread.mean, 0), spread)
+    return TableCell(percent(spread.mean, 0), spread)
 
 
 def _exact(number: float) -> str:
     return f"{number:.10g}" if math.isfinite(number) else ""
 
 
-def _ranked(cells: list[Cell], better: int) -> list[Cell]:
+def _ranked(cells: list[TableCell], better: int) -> list[TableCell]:
     """Equal values share a place; one arm alone has none."""
     values = sorted({cell.spread.mean for cell in cells if math.isfinite(cell.spread.mean)}, reverse=better > 0)
     if not better or len(values) < 2:
         return cells
     places = {value: i + 1 for i, value in enumerate(values[:2])}
-    return [Cell(cell.text, cell.spread, places.get(cell.spread.mean, 0)) for cell in cells]
+    return [TableCell(cell.text, cell.spread, places.get(cell.spread.mean, 0)) for cell in cells]
 
 
 def _markdown(text: str) -> str:

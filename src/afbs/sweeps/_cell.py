@@ -37,7 +37,7 @@ class Job(NamedTuple):
     cores: int
 
 
-class Told(NamedTuple):
+class News(NamedTuple):
     """What it tells: `share` of the cell that is done, processor seconds of this process and its workers so far.
 
     `state` is "going" until it ends: "done", "stopped" (and saved), "refused" or "failed" with a `text`.
@@ -65,13 +65,13 @@ def main() -> None:
     except (EOFError, ConnectionError):
         return
     except KeyboardInterrupt:
-        told = Told("stopped")
+        told = News("stopped")
     except Exception:
-        told = Told("failed", text=traceback.format_exc())
+        told = News("failed", text=traceback.format_exc())
     _send(connection, told._replace(cpu=_cpu()))
 
 
-def carried_out(job: Job, tell: Any) -> Told:
+def carried_out(job: Job, tell: Any) -> News:
     """Runs the cell, or goes on with it where its folder says it stands."""
     from afbs import experiment
 
@@ -87,12 +87,12 @@ def carried_out(job: Job, tell: Any) -> Told:
             config = _load(tables, job.modules)
             experiment.run(config, folder=folder, progress=False, on_progress=teller)
     except experiment.Interrupted:
-        return Told("stopped")
+        return News("stopped")
     except UserError as error:
-        return Told("refused", text=str(error))
+        return News("refused", text=str(error))
     except RunError as error:
-        return Told("failed", text=str(error))
-    return Told("done", share=1.0)
+        return News("failed", text=str(error))
+    return News("done", share=1.0)
 
 
 class _Teller:
@@ -114,7 +114,7 @@ class _Teller:
         share = max(state.time / self._horizon, state.version / self._versions if self._versions else 0.0)
         # What workers use is known when they have ended; until then they are taken to be busy.
         cpu = process_time() if self._cores == 1 else self._before + self._cores * (now - self._began)
-        self._tell(Told("going", min(1.0, share), cpu, state.accuracy))
+        self._tell(News("going", min(1.0, share), cpu, state.accuracy))
 
 
 def _load(tables: dict[str, Any], modules: tuple[str, ...]) -> Any:
@@ -134,7 +134,7 @@ def _cpu() -> float:
     return process_time() + workers.ru_utime + workers.ru_stime
 
 
-def _send(connection: Connection, told: Told) -> None:
+def _send(connection: Connection, told: News) -> None:
     with suppress(OSError):  # nobody is left to tell
         connection.send(tuple(told))
 

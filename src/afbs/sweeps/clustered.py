@@ -16,7 +16,7 @@ from typing import Any, final
 
 import cloudpickle
 
-from afbs.sweeps._cell import Told
+from afbs.sweeps._cell import News
 from afbs.sweeps.cells import Cell
 from afbs.sweeps.local import Process, job
 from afbs.types import RunError, UserError
@@ -32,10 +32,10 @@ class Host:
         sys.path[:] = [*path, *(place for place in sys.path if place not in path)]
         self._process = Process(cloudpickle.loads(payload)) if Path(sign).exists() else None
 
-    def hear(self) -> Told:
+    def hear(self) -> News:
         """What the cell says next; waits for it."""
         if self._process is None:
-            return Told("refused", text="The sweep's folder is not on this node: it must be on a shared file system.")
+            return News("refused", text="The sweep's folder is not on this node: it must be on a shared file system.")
         told = self._process.heard()
         if told.state != "going":
             self._process.end()
@@ -78,19 +78,19 @@ class RayRunner:
         self._hosts[cell.id] = host
         self._next[host.hear.remote()] = cell.id
 
-    def news(self, seconds: float) -> list[tuple[str, Told]]:
+    def news(self, seconds: float) -> list[tuple[str, News]]:
         ready, _ = self._ray.wait(list(self._next), num_returns=1, timeout=seconds)
         found = []
         for reference in ready:
             key = self._next.pop(reference)
             try:
-                told = Told(*self._ray.get(reference))
+                told = News(*self._ray.get(reference))
             except self._ray.exceptions.RayActorError:
                 cell, folder, cores, tries = self._begun[key]
                 if tries < _TRIES:
                     self.start(cell, folder, cores, tries + 1)
                     continue
-                told = Told("failed", text="Its node was lost, again and again. The same command goes on with it.")
+                told = News("failed", text="Its node was lost, again and again. The same command goes on with it.")
             if told.state == "going":
                 self._next[self._hosts[key].hear.remote()] = key
             else:

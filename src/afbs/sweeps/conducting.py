@@ -14,7 +14,7 @@ from typing import NamedTuple, Protocol, final
 
 from afbs.executors.inline import Inline
 from afbs.executors.processes import Processes
-from afbs.sweeps._cell import Told
+from afbs.sweeps._cell import News
 from afbs.sweeps.cells import Cell
 from afbs.sweeps.estimate import Meter
 from afbs.sweeps.ledger import Ledger
@@ -32,7 +32,7 @@ class Runner(Protocol):
 
     def start(self, cell: Cell, folder: Path, cores: int) -> None: ...
 
-    def news(self, seconds: float) -> list[tuple[str, Told]]: ...
+    def news(self, seconds: float) -> list[tuple[str, News]]: ...
 
     def stop(self, key: str) -> None: ...
 
@@ -52,7 +52,7 @@ class State(NamedTuple):
 
 
 class Display(Protocol):
-    def __call__(self, state: State) -> None: ...
+    def __call__(self, state: State, /) -> None: ...
 
 
 class SecondCtrlC(KeyboardInterrupt):
@@ -171,7 +171,7 @@ class Conductor:
             self._widening.add(key)
             self._runner.stop(key)
 
-    def _hear(self, key: str, told: Told) -> None:
+    def _hear(self, key: str, told: News) -> None:
         if told.state == "going":
             self._meter.going(key, told.share, told.cpu)
             self._used[key] = self._earlier.get(key, 0.0) + told.cpu

@@ -15,7 +15,7 @@ from typing import IO, final
 
 import cloudpickle
 
-from afbs.sweeps._cell import Job, Told
+from afbs.sweeps._cell import Job, News
 from afbs.sweeps.cells import Cell, objects
 from afbs.types import RunError
 
@@ -45,7 +45,7 @@ class LocalRunner:
     def start(self, cell: Cell, folder: Path, cores: int) -> None:
         self._running[cell.id] = Process(job(cell, folder, cores))
 
-    def news(self, seconds: float) -> list[tuple[str, Told]]:
+    def news(self, seconds: float) -> list[tuple[str, News]]:
         """What cells have told, waiting up to `seconds` for the first of it. One that has ended is told as such."""
         by_connection = {process.connection: key for key, process in self._running.items()}
         ready = wait(list(by_connection), seconds)
@@ -98,12 +98,12 @@ class Process:
             self.connection.send(sys.path)
             self.connection.send_bytes(cloudpickle.dumps(work))
 
-    def heard(self) -> Told:
+    def heard(self) -> News:
         try:
-            return Told(*self.connection.recv())
+            return News(*self.connection.recv())
         except (EOFError, ConnectionError):
             code = self._process.wait()
-            return Told("failed" if code != -signal.SIGTERM else "stopped", text=self._obituary(code))
+            return News("failed" if code != -signal.SIGTERM else "stopped", text=self._obituary(code))
 
     def signal(self, number: int) -> None:
         self._process.send_signal(number)

@@ -13,7 +13,7 @@ from afbs.record.result import Result
 from afbs.sweeps.cells import Cell
 from afbs.sweeps.statistics import Row, rows
 
-Column: TypeAlias = Callable[[Result], float | None]
+Measure: TypeAlias = Callable[[Result], float | None]
 """A number of a finished run, for a column of one's own."""
 _NUMBERS = ("best_accuracy", "final_accuracy", "time_to_target")
 
@@ -29,7 +29,7 @@ class Outcome:
     baseline: str | None = None
     metric: str = "final_accuracy"
     test: Literal["t", "wilcoxon"] = "t"
-    columns: Mapping[str, Column] = field(default_factory=dict)
+    columns: Mapping[str, Measure] = field(default_factory=dict)
 
     @cached_property
     def results(self) -> dict[str, Result]:

@@ -15,7 +15,7 @@ from afbs.sweeps.conducting import Conductor, Runner
 from afbs.sweeps.display import displayed
 from afbs.sweeps.ledger import Ledger, claim
 from afbs.sweeps.local import LocalRunner
-from afbs.sweeps.outcome import Column, Outcome
+from afbs.sweeps.outcome import Measure, Outcome
 from afbs.sweeps.settings import Described, described, expanded
 from afbs.types import UserError
 
@@ -41,7 +41,7 @@ class Sweep:
     baseline: str | None = None
     metric: str = "final_accuracy"
     test: Literal["t", "wilcoxon"] = "t"
-    columns: Mapping[str, Column] = field(default_factory=dict)
+    columns: Mapping[str, Measure] = field(default_factory=dict)
     cores: int = 0
     runner: Literal["local", "ray"] = "local"
     address: str = ""
@@ -54,7 +54,7 @@ class Sweep:
         baseline: str | None = None,
         metric: str = "final_accuracy",
         test: Literal["t", "wilcoxon"] = "t",
-        columns: Mapping[str, Column] | None = None,
+        columns: Mapping[str, Measure] | None = None,
         cores: int = 0,
         runner: Literal["local", "ray"] = "local",
         address: str = "",

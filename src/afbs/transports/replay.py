@@ -17,14 +17,14 @@ from afbs.interfaces import Connection
 from afbs.record.lines import TOLD
 from afbs.types import ClientId, ClientInfo, Instant, Order, RunError, Vector
 
-Line = Mapping[str, Any]
+_Line = Mapping[str, Any]
 
 
 @final
 class Replay(Connection):
     """Orders are known by their number; what comes back for one that was not sent is an error of the record."""
 
-    def __init__(self, lines: Iterable[Line], then: Connection | None = None):
+    def __init__(self, lines: Iterable[_Line], then: Connection | None = None):
         self._groups = _by_instant(lines)
         self._next = next(self._groups, None)
         self._then = then
@@ -78,11 +78,11 @@ class Replay(Connection):
             ],
         )
 
-    def _take(self, lines: list[Line]) -> None:
+    def _take(self, lines: list[_Line]) -> None:
         self._left = {line["client"] for line in lines if line["event"] == "left"}
         self._next = next(self._groups, None)
 
-    def _order(self, line: Line) -> Order:
+    def _order(self, line: _Line) -> Order:
         order = self._orders.pop(line["order"], None)
         if order is None:
             raise RunError(f"The record tells of order {line['order']} at {line['time']:g} s, and nobody gave it.")
@@ -101,14 +101,14 @@ class Replay(Connection):
         return self._then.receive(until)
 
 
-def _by_instant(lines: Iterable[Line]) -> Iterator[tuple[float | None, list[Line]]]:
+def _by_instant(lines: Iterable[_Line]) -> Iterator[tuple[float | None, list[_Line]]]:
     """Lines in groups, each beginning with what was told at one time; the first has what was decided before."""
-    times: Iterator[tuple[float | None, Line]] = _timed(lines)
+    times: Iterator[tuple[float | None, _Line]] = _timed(lines)
     for time, group in groupby(times, key=lambda pair: pair[0]):
         yield time, [line for _, line in group]
 
 
-def _timed(lines: Iterable[Line]) -> Iterator[tuple[float | None, Line]]:
+def _timed(lines: Iterable[_Line]) -> Iterator[tuple[float | None, _Line]]:
     time: float | None = None
     for line in lines:
         if line["event"] in TOLD:
