@@ -316,7 +316,7 @@ def _settings(table: str, cls: type, given: Any) -> Any:
         in_python = not registry.is_checked(wanted.get(missing[0], Any))
         hint = " It was made in Python, and must be given to `afbs.resume` again." if in_python else ""
         raise UserError(f"`{table}.{missing[0]}` must be given.{hint}")
-    endless = {key for key in given if table in _MAY_BE_INFINITE or getattr(cls, key, None) == math.inf}
+    endless = given if table in _MAY_BE_INFINITE else _endless(cls)
     values = {
         key: registry.checked(f"{table}.{key}", wanted.get(key, Any), value, key in endless)
         for key, value in given.items()
@@ -347,6 +347,12 @@ def _fields(cls: Any, needed: bool = False) -> list[str]:
     fields = [each for each in dataclasses.fields(cls) if each.init]
     blank = dataclasses.MISSING
     return [each.name for each in fields if not needed or each.default is each.default_factory is blank]
+
+
+def _endless(cls: Any) -> list[str]:
+    """The settings of a part that may be infinite, because they are by default."""
+    known = dataclasses.fields(cls) if dataclasses.is_dataclass(cls) else ()
+    return [each.name for each in known if each.default == math.inf]
 
 
 def _plain(part: Any) -> dict[str, Any]:

@@ -6,11 +6,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
+from math import inf
 from typing import Annotated, Any, Literal, NamedTuple, TypeAlias
 
 import numpy as np
-from annotated_types import Ge, Gt, Le
+from annotated_types import Ge, Gt, Le, Lt
 from numpy.typing import NDArray
 
 ClientId: TypeAlias = int
@@ -256,22 +257,49 @@ class Score(NamedTuple):
     confusion: NDArray[np.int64]
 
 
+_OPTIMIZERS = {
+    "momentum": ("momentum", "nesterov"),
+    **dict.fromkeys(("beta1", "beta2", "epsilon"), ("adam", "adamw")),
+}
+"""Which optimizers a setting is for, where it is not for all."""
+
+
 @dataclass(frozen=True, slots=True)
 class Training:
-    """How a client trains: plain SGD. Settings of the table `[training]`.
+    """How a client trains. Settings of the table `[training]`.
 
     The learning rate falls by `lr_decay` once an update of the model, once `lr_decay_seconds` of virtual time (by
     default the mean length of a synchronous round in the paper's setting, 6000 s · 120/121), or never.
     A last batch that is smaller than the others is kept, dropped, or merged with the one before it.
+    A job has `steps` steps, or if that is 0 `epochs` epochs; over them its rate may fall to 0 by a `schedule`.
+    An optimizer remembers nothing from one job to the next.
     """
 
     epochs: Annotated[int, Ge(1), Le(1_000_000)] = 5
     batch_size: Annotated[int, Ge(1), Le(2**31)] = 64
-    lr: Annotated[float, Gt(0)] = 0.01
+    lr: Annotated[float, Gt(0), Le(1e30)] = 0.01
     lr_decay: Annotated[float, Gt(0), Le(1)] = 0.999
     lr_decay_unit: Literal["update", "virtual_time", "none"] = "update"
     lr_decay_seconds: Annotated[float, Gt(0)] = 5950.0
     last_batch: Literal["keep", "drop", "merge"] = "keep"
+    steps: Annotated[int, Ge(0), Le(1_000_000)] = 0
+    schedule: Literal["constant", "linear", "cosine"] = "constant"
+    optimizer: Literal["sgd", "momentum", "nesterov", "adam", "adamw"] = "sgd"
+    momentum: Annotated[float, Ge(0), Lt(1)] = 0.9
+    beta1: Annotated[float, Ge(0), Lt(1)] = 0.9
+    beta2: Annotated[float, Ge(0), Lt(1)] = 0.999
+    epsilon: Annotated[float, Ge(1e-30), Le(1e6)] = 1e-8
+    weight_decay: Annotated[float, Ge(0), Le(1e6)] = 0.0
+    clip_norm: Annotated[float, Gt(0)] = inf
+
+    def __post_init__(self) -> None:
+        for each in fields(self):
+            users = _OPTIMIZERS.get(each.name)
+            if users and self.optimizer not in users and getattr(self, each.name) != each.default:
+                raise UserError(
+                    f"`training.{each.name}` is a setting of {' and '.join(map(repr, users))}, and "
+                    f"`training.optimizer` is {self.optimizer!r}. Leave it out, or choose one of them."
+                )
 
     def rate(self, version: int, time: float) -> float:
         """The learning rate of a job dispatched at `time` from `version`."""

@@ -48,12 +48,13 @@ def side_channel(table: Integers, key: Key, bias: Bias | None) -> Finding:
 def trained_bias(
     config: Config, dataset: Dataset, split: Split, counts: Mapping[ClientId, NDArray[np.int64]]
 ) -> Bias | None:
-    """Some clients train the initial model once.
+    """Some clients train the initial model once, and their steps are read as those of plain SGD.
 
     None if the model's last parameters are no bias with one number a label.
     """
     from threadpoolctl import threadpool_limits
 
+    from afbs.clients.optimizers import scheduled
     from afbs.clients.trainer import Trainer
     from afbs.clients.workload import Workload
     from afbs.interfaces import Plain
@@ -68,12 +69,13 @@ def trained_bias(
     chosen = Key.root(config.run.seed, "audit").child(-2).generator().permutation(len(counts))[:TRAINED]
     base = trainer.initial()
     deltas = np.empty((len(chosen), len(base)), np.float32)
+    steps = np.empty(len(chosen))
     with threadpool_limits(limits=1):
         for row, client in enumerate(chosen):
-            trainer.train(row, Order(int(client), 0, 0, row, 0.0, training.lr), base, deltas[row])
-    sizes = np.array([counts[int(client)].sum() for client in chosen])
-    steps = training.epochs * -(-sizes // training.batch_size)
-    return chosen, from_bias(-deltas[:, place].astype(np.float64), steps.astype(np.float64), training.lr)
+            order = Order(int(client), 0, 0, row, 0.0, training.lr)
+            number = trainer.train(row, order, base, deltas[row]).steps
+            steps[row] = sum(scheduled(training, 1.0, step, number) for step in range(number))
+    return chosen, from_bias(-deltas[:, place].astype(np.float64), steps, training.lr)
 
 
 def _last_bias(config: Config, dataset: Dataset) -> slice | None:

@@ -34,6 +34,7 @@ class FlatModel:
         by_rows = _sparse_parameters(module)
         self._by_rows: list[tuple[nn.Parameter, Tensor]] = []
         dense: list[tuple[int, int]] = []
+        learning: list[tuple[int, int]] = []
         place = 0
         for tensor in [*parameters, *buffers]:
             end = place + tensor.numel()
@@ -43,14 +44,14 @@ class FlatModel:
                 if id(tensor) in by_rows:
                     self._by_rows.append((tensor, view))
                 else:
-                    dense = (
-                        [*dense[:-1], (dense[-1][0], end)]
-                        if dense and dense[-1][1] == place
-                        else [*dense, (place, end)]
-                    )
+                    dense = _extended(dense, place, end)
                     tensor.grad = view if tensor.requires_grad else None
+                if tensor.requires_grad:
+                    learning = _extended(learning, place, end)
             place = end
         self._dense = [(self.trainable[first:end], self.gradient[first:end]) for first, end in dense]
+        self.learning = [(self.trainable[first:end], self.gradient[first:end]) for first, end in learning]
+        """The stretches of parameters that are not frozen, each with its gradient."""
 
     def backward(self, loss: Tensor) -> None:
         """Leaves the gradient of `loss` where `descend` finds it."""
@@ -68,16 +69,27 @@ class FlatModel:
             for parameter, _ in self._by_rows:
                 _add_rows(parameter.data, parameter.grad, -lr)
             return
+        self.trainable.add_(self.whole_gradient(term), alpha=-lr)
+
+    def whole_gradient(self, term: Tensor | None = None) -> Tensor:
+        """The gradient plus `term` as one flat tensor, with a zero wherever no sample used a row of an embedding."""
         for parameter, view in self._by_rows:
             view.zero_()
             _add_rows(view, parameter.grad, 1.0)
-        self.trainable.add_(self.gradient.add_(term), alpha=-lr)
+        return self.gradient if term is None else self.gradient.add_(term)
 
     def load(self, vector: Tensor) -> None:
         """Become this model."""
         self.vector.copy_(vector)
         for buffer, initial in self._counters:
             buffer.copy_(initial)
+
+
+def _extended(stretches: list[tuple[int, int]], first: int, end: int) -> list[tuple[int, int]]:
+    """With one more stretch, which is joined to the last if it begins where that ends."""
+    if stretches and stretches[-1][1] == first:
+        return [*stretches[:-1], (stretches[-1][0], end)]
+    return [*stretches, (first, end)]
 
 
 def _sparse_parameters(module: nn.Module) -> set[int]:

@@ -14,11 +14,12 @@ from afbs.clients.build import build
 from afbs.clients.flatten import FlatModel
 from afbs.clients.gradient import Gradient, Torch
 from afbs.clients.lenet5 import NativeLenet5
+from afbs.clients.optimizers import descent, scheduled
 from afbs.clients.samples import Samples
 from afbs.clients.workload import Workload
 from afbs.native.choice import settled
 from afbs.seeds import Key
-from afbs.types import Evaluated, Order, Shipped, Vector
+from afbs.types import Evaluated, Order, Shipped, Training, Vector
 
 
 @final
@@ -46,7 +47,7 @@ class Trainer:
         state: Vector | None = None,
         new_state: Vector | None = None,
     ) -> Shipped:
-        """SGD from `base`: as many epochs or steps as the order or else `[training]` says.
+        """From `base`, as many epochs or steps as the order or else `[training]` says.
 
         Each epoch is shuffled anew; the last batch may be smaller.
         """
@@ -62,14 +63,15 @@ class Trainer:
         params, anchor = model.trainable, start[: len(model.trainable)]
         steps = seen = 0
         sizes = batches(number, training)
-        epochs = -(-order.steps // len(sizes)) or order.epochs or training.epochs
-        most = order.steps or epochs * len(sizes)
+        most = _steps(order, training, len(sizes))
+        descend = descent(training, model)
         while steps < most:
             chosen = sizes[: most - steps]
             shuffled = rng.permutation(number)[: sum(chosen)]
-            for batch in self._gradient.batches(shuffled, chosen):
+            for step, batch in enumerate(self._gradient.batches(shuffled, chosen), steps):
                 self._gradient.of(batch)
-                model.descend(order.rate, rule.gradient(params, anchor, memory))
+                rate = scheduled(training, order.rate, step, most)
+                descend(rate, rule.gradient(params, anchor, memory))
             steps += len(chosen)
             seen += len(shuffled)
         end = model.vector.cpu().numpy()
@@ -96,6 +98,12 @@ class Trainer:
             guess = scores.nan_to_num().argmax(1).clamp_(max=classes - 1)
             confusion += torch.bincount(y * classes + guess, minlength=classes * classes)
         return Evaluated(task, confusion.view(classes, classes).numpy(), loss, perf_counter() - began)
+
+
+def _steps(order: Order, training: Training, epoch: int) -> int:
+    """How many steps a job has, if an epoch has so many. What the order says comes before what is usual."""
+    usual = 0 if order.epochs else training.steps
+    return order.steps or usual or (order.epochs or training.epochs) * epoch
 
 
 def _gradient(work: Workload, model: FlatModel) -> Gradient:
