@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, cast
 
 import numpy as np
 from flwr.app import Context
 from numpy.typing import NDArray
 
+from afbs.apps.setup import Source, configuration
 from afbs.config import Config
 from afbs.seeds import Key
 from afbs.types import ClientId, Dataset, UserError
@@ -35,20 +36,14 @@ class Local:
         return cast("Sequence[NDArray[np.int64]]", {client: self.indices})
 
 
-def shard(config: Config, client: ClientId) -> Dataset:
-    """The samples that the configured partition gives to this client: for trying things out on one machine."""
-    local = _share(config, client)
+def shard(source: Source, context: Context) -> Dataset:
+    """The samples that the configured partition gives to this node, by its `partition-id`: for trying things out."""
+    client = client_id(context)
+    if client is None:
+        raise UserError("The node has no `partition-id`: start it with --node-config 'partition-id=0'.")
+    local = _share(configuration(source, context.run_config, {}), client)
     data, chosen = local.dataset, local.indices
-    return Dataset(
-        data.train_x[chosen],
-        data.train_y[chosen],
-        data.test_x[:1],
-        data.test_y[:1],
-        data.classes,
-        data.shift,
-        data.scale,
-        data.tokens,
-    )
+    return replace(data, train_x=data.train_x[chosen], train_y=data.train_y[chosen], owners=None)
 
 
 def own(given: Labelled | None, config: Config, client: ClientId) -> Local:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import secrets
 from collections.abc import Callable
 from pathlib import Path
@@ -36,7 +37,8 @@ def server_app(config: Source, *, test: Callable[[], Labelled] | None = None, **
     @app.main()
     def main(grid: Grid, context: Context) -> None:
         settings = configuration(config, context.run_config, overrides)
-        folder = context.run_config.get("folder") or f"runs/{folder_name(settings.name)}"
+        runs = Path(os.environ.get("AFBS_RUNS", "runs"))
+        folder = context.run_config.get("folder") or runs / folder_name(settings.name)
         dataset = _dataset(settings, test)
         speaker = Speaker(settings)
         place = Path(str(folder)).expanduser().absolute()

@@ -17,7 +17,6 @@ from threadpoolctl import threadpool_limits
 from afbs.clients.workload import Workload
 from afbs.config import Config
 from afbs.data import fingerprint
-from afbs.engine.evaluations import Timetable
 from afbs.engine.live import LiveRun
 from afbs.engine.stopping import SafelyStopped
 from afbs.engine.witness import Witness
@@ -128,7 +127,7 @@ def _serve(
             algorithm,
             session,
             recorder,
-            assembly.timetable(config) if len(dataset.test_y) else Timetable([]),
+            assembly.timetable(config),
             front.publish,
             parts=_testing(config, dataset).evaluation_parts,
         )

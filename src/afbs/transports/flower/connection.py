@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
 _LOOK_AROUND = 2.0
 """Seconds after which the caller gets a word though nothing happened."""
+_BLINK = 1e-3
+"""A shorter sleep may be lost in rounding, and then no time would pass."""
 _REMIND = 60.0
 """Seconds of silence after which that is said, and again."""
 
@@ -86,7 +88,7 @@ class FlowerConnection(Connection):
             now = self.now()
             if now >= look:
                 break
-            fleet.clock.sleep(min(fleet.settings.poll_seconds, look - now))
+            fleet.clock.sleep(max(_BLINK, min(fleet.settings.poll_seconds, look - now)))
         if self._too_silent():
             return None
         moment = min(until, max(self.now(), nextafter(self._last, inf)))

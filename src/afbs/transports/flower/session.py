@@ -106,7 +106,7 @@ class FlowerSession(Session):
                 self._done.extend(found)
             if self._done or not (self._fetching or self._evaluating) or (limit is not None and clock.now() >= limit):
                 break
-            clock.sleep(_PAUSE if limit is None else min(_PAUSE, limit - clock.now()))
+            clock.sleep(_PAUSE)
         done, self._done = self._done, []
         return done
 
