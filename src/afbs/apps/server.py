@@ -67,7 +67,6 @@ class Speaker:
         self._config = config
         self.fleet: FlowerFleet | None = None
         self._said = monotonic()
-        self._version = -1
 
     def say(self, text: str) -> None:
         print(f"[afbs] {text}", flush=True)  # noqa: T201 - a ServerApp's output is the log of its run
@@ -78,7 +77,8 @@ class Speaker:
         self._said = monotonic()
         accuracy = "–" if state.accuracy is None else f"{state.accuracy:.1%}"
         goal = f"/{self._config.run.versions}" if self._config.run.versions else ""
-        parts = [f"{state.time:.0f} s", f"version {state.version}{goal}", f"accuracy {accuracy}"]
+        now = state.time if self.fleet is None else self.fleet.connection.now()
+        parts = [f"{now:.0f} s", f"version {state.version}{goal}", f"accuracy {accuracy}"]
         if self.fleet is not None:
             moved = self.fleet.moved
             parts.append(f"{len(self.fleet.here())} clients here, {len(self.fleet.out)} orders out")

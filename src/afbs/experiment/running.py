@@ -62,6 +62,7 @@ def run(
     told, too, and `on_note` whatever else there is to say.
     """
     config = load(source, overrides)
+    _refuse_live(config)
     with (
         watched(config.name, config.run.horizon, progress, on_progress) as observe,
         closing(config.executor.start()) as pool,
@@ -100,6 +101,7 @@ def resume(
     config = load(path / "config.toml", overrides, modules=known.get("modules", ()) if known else ())
     if known is not None:
         provenance.refuse_changes(config, path, known.get("settings", {}))
+    _refuse_live(config)
     with (
         watched(config.name, config.run.horizon, progress, on_progress) as observe,
         closing(config.executor.start()) as pool,
@@ -214,6 +216,16 @@ def stoppable(engine: Stoppable, note: Callable[[str], None]) -> Iterator[None]:
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
+
+
+def _refuse_live(config: Config) -> None:
+    """Before anything is written: the record of a run on real clients must never be cut back."""
+    if config.transport.live:
+        name = config.tables["transport"]["name"]
+        raise UserError(
+            f"`transport.name` = {name!r} is for real clients: such a run is begun and continued as docs/deploy.md "
+            "says. To simulate it instead: --set transport.name=simulated"
+        )
 
 
 def folder_name(name: str) -> str:
