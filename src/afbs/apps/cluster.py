@@ -1,7 +1,8 @@
 """`afbs fleet`: a SuperLink and some SuperNodes on this machine, on its loopback address alone.
 
 What was started stands in `fleet.json` of the fleet's folder: each process with its number and the moment at which it
-began, so that what is stopped is exactly that. Every one leads a group of its own, in which whatever it starts stays.
+began, so that what is stopped is exactly that. Every one leads a group of its own, and whatever it starts, there or
+elsewhere, carries the fleet's folder in its environment.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -25,6 +27,7 @@ from afbs.apps.keys import LOOPBACK, make_certificates, make_node_key, write_sec
 from afbs.types import RunError, UserError
 
 CONNECTION = "fleet"
+_MARK = "AFBS_FLEET"
 _PATIENCE = 90.0
 _TERM_SECONDS = 10.0
 
@@ -63,7 +66,7 @@ class Cluster:
 
     # up
 
-    def up(self, nodes: int, runs: Path, *, insecure: bool = False) -> list[Process]:
+    def up(self, nodes: int, runs: Path, *, insecure: bool = False, warm: bool = False) -> list[Process]:
         """Make keys, start a SuperLink, let it know the nodes' keys, and start the nodes."""
         if any(process.alive for process in self.processes()):
             raise UserError(f"The fleet in {self.folder} is up already. First: afbs fleet down")
@@ -89,7 +92,7 @@ class Cluster:
         try:
             self._start_link(port, runs.absolute(), insecure)
             for number in range(nodes):
-                self.add_node(number)
+                self.add_node(number, warm=warm)
         except BaseException:
             self.down()
             raise
@@ -120,12 +123,13 @@ class Cluster:
         self.stop("superlink")
         self._start_link(facts["port"], Path(os.environ.get("AFBS_RUNS", "runs")).absolute(), facts["insecure"])
 
-    def add_node(self, number: int, *, key: Path | None = None, register: bool = True) -> Process:
-        """Start a SuperNode, with a key that the SuperLink was told unless `register` is False."""
+    def add_node(self, number: int, *, key: Path | None = None, register: bool = True, warm: bool = False) -> Process:
+        """Start a SuperNode, with a key that the SuperLink was told unless `register` is False; or an `afbs node`."""
         facts = json.loads(self._list.read_text())
         home = self.folder / "nodes" / str(number)
         home.mkdir(parents=True, exist_ok=True)
-        command = ["flower-supernode", "--superlink", f"{LOOPBACK}:{facts['port']}"]
+        command = ["afbs", "node"] if warm else ["flower-supernode"]
+        command += ["--superlink", f"{LOOPBACK}:{facts['port']}"]
         command += ["--host", LOOPBACK, "--port", str(free_port())]
         command += ["--node-config", f'partition-id={number} home="{home}"']
         if facts["insecure"]:
@@ -170,7 +174,7 @@ class Cluster:
         with log.open("ab") as output:
             started = subprocess.Popen(
                 [executable, *command[1:]],
-                env=self.environment(settings),
+                env=self.environment({**settings, _MARK: str(self.folder)}),
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=subprocess.STDOUT,
@@ -196,13 +200,32 @@ class Cluster:
             if process.name == name:
                 _end([process], number)
 
+    def stragglers(self) -> list[int]:
+        """Processes that one of ours started and that outlived it."""
+        mark = f"{_MARK}={self.folder}".encode()
+        found = []
+        for place in Path("/proc").glob("[0-9]*"):
+            try:
+                if mark in (place / "environ").read_bytes().split(b"\0") and _began(int(place.name)) >= 0:
+                    found.append(int(place.name))
+            except OSError:
+                continue
+        return found
+
+    def _end_stragglers(self) -> None:
+        limit = time.monotonic() + _TERM_SECONDS
+        while self.stragglers() and time.monotonic() < limit:  # most end by themselves
+            time.sleep(0.2)
+        for pid in self.stragglers():
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+
     def down(self) -> list[Process]:
         """Stop everything that was started, nodes first; gives what was alive."""
         alive = [process for process in self.processes() if process.alive]
         _end([process for process in alive if process.name != "superlink"], signal.SIGTERM)
         _end([process for process in alive if process.name == "superlink"], signal.SIGTERM)
-        for process in self.processes():  # what a process started may outlive it
-            _signal_group(process.pid, signal.SIGKILL)
+        self._end_stragglers()
         if self._list.exists():
             facts = json.loads(self._list.read_text())
             self._write([], facts["port"], facts["insecure"])
@@ -223,35 +246,13 @@ def _end(processes: Sequence[Process], number: int) -> None:
     while any(process.alive for process in processes) and time.monotonic() < limit:
         time.sleep(0.1)
     for process in processes:
-        _signal_group(process.pid, signal.SIGKILL)
+        if process.alive:
+            _signal_group(process.pid, signal.SIGKILL)
 
 
 def _signal_group(leader: int, number: int) -> None:
-    """To everybody in the group that this process led: only they carry its number."""
-    try:
-        if all(_leads(pid, leader) for pid in _members(leader)):
-            os.killpg(leader, number)
-    except (ProcessLookupError, PermissionError):
-        pass
-
-
-def _members(group: int) -> list[int]:
-    found = []
-    for place in Path("/proc").glob("[0-9]*"):
-        try:
-            if os.getpgid(int(place.name)) == group:
-                found.append(int(place.name))
-        except (ProcessLookupError, PermissionError):
-            continue
-    return found
-
-
-def _leads(pid: int, leader: int) -> bool:
-    """Whether a process is of the session that we began with `leader`."""
-    try:
-        return os.getsid(pid) == leader
-    except (ProcessLookupError, PermissionError):
-        return True
+    with suppress(ProcessLookupError, PermissionError):
+        os.killpg(leader, number)
 
 
 def _began(pid: int) -> int:

@@ -45,6 +45,7 @@ def up(
     nodes: Annotated[int, typer.Option(min=1, max=64, help="How many SuperNodes.")] = 4,
     folder: Folder = _DEFAULT,
     insecure: Annotated[bool, typer.Option("--insecure", help="Without TLS and keys; on this machine only.")] = False,
+    warm: Annotated[bool, typer.Option("--warm", help="Nodes are `afbs node`, which answer sooner.")] = False,
     runs: Annotated[Path, typer.Option(help="Where run folders are made.")] = Path("runs"),
 ) -> None:
     """Start a SuperLink and SuperNodes on this machine, with TLS and node keys made on the spot.
@@ -54,7 +55,7 @@ def up(
     from afbs.apps.cluster import Cluster
 
     cluster = Cluster(folder)
-    for process in cluster.up(nodes, runs, insecure=insecure):
+    for process in cluster.up(nodes, runs, insecure=insecure, warm=warm):
         _say(f"{process.name:<12} process {process.pid}")
     safety = "INSECURE: no TLS, no keys" if insecure else "TLS, and only nodes whose keys were registered"
     _say(f"SuperLink at 127.0.0.1:{cluster.port} ({safety}). Logs: {cluster.folder / 'logs'}")
