@@ -50,6 +50,8 @@ class Cluster:
 
     def __init__(self, folder: Path):
         self.folder = folder.absolute()
+        self._children: dict[int, subprocess.Popen[bytes]] = {}
+        """Of what was started from this very process: they must be waited for, or their remains stay."""
 
     @property
     def _list(self) -> Path:
@@ -180,6 +182,7 @@ class Cluster:
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
             )
+        self._children[started.pid] = started
         process = Process(name, started.pid, _began(started.pid))
         facts = json.loads(self._list.read_text())
         others = [each for each in self.processes() if each.name != name]
@@ -198,7 +201,21 @@ class Cluster:
         """One of them, with whatever it started."""
         for process in self.processes():
             if process.name == name:
-                _end([process], number)
+                self._end([process], number)
+
+    def _end(self, processes: Sequence[Process], number: int) -> None:
+        for process in processes:
+            if process.alive:
+                _signal_group(process.pid, number)
+        limit = time.monotonic() + _TERM_SECONDS
+        while any(process.alive for process in processes) and time.monotonic() < limit:
+            time.sleep(0.1)
+        for process in processes:
+            if process.alive:
+                _signal_group(process.pid, signal.SIGKILL)
+            child = self._children.pop(process.pid, None)
+            if child is not None:
+                child.wait()
 
     def stragglers(self) -> list[int]:
         """Processes that one of ours started and that outlived it."""
@@ -223,9 +240,12 @@ class Cluster:
     def down(self) -> list[Process]:
         """Stop everything that was started, nodes first; gives what was alive."""
         alive = [process for process in self.processes() if process.alive]
-        _end([process for process in alive if process.name != "superlink"], signal.SIGTERM)
-        _end([process for process in alive if process.name == "superlink"], signal.SIGTERM)
+        self._end([process for process in alive if process.name != "superlink"], signal.SIGTERM)
+        self._end([process for process in alive if process.name == "superlink"], signal.SIGTERM)
         self._end_stragglers()
+        for child in self._children.values():
+            child.wait()
+        self._children.clear()
         if self._list.exists():
             facts = json.loads(self._list.read_text())
             self._write([], facts["port"], facts["insecure"])
@@ -236,18 +256,6 @@ def free_port() -> int:
     with socket.socket() as probe:
         probe.bind((LOOPBACK, 0))
         return int(probe.getsockname()[1])
-
-
-def _end(processes: Sequence[Process], number: int) -> None:
-    for process in processes:
-        if process.alive:
-            _signal_group(process.pid, number)
-    limit = time.monotonic() + _TERM_SECONDS
-    while any(process.alive for process in processes) and time.monotonic() < limit:
-        time.sleep(0.1)
-    for process in processes:
-        if process.alive:
-            _signal_group(process.pid, signal.SIGKILL)
 
 
 def _signal_group(leader: int, number: int) -> None:
