@@ -14,7 +14,7 @@ from flwr.app import Context, Message, RecordDict
 from flwr.clientapp import ClientApp
 
 from afbs.apps.data import Labelled, Local, client_id, own
-from afbs.apps.setup import Source, configuration
+from afbs.apps.setup import Source, on_node
 from afbs.config import Config
 from afbs.experiment.provenance import agreement
 from afbs.transports.flower.node import Node, Work
@@ -38,7 +38,7 @@ def client_app(config: Source, *, load: Load | None = None, train: Teach | None 
 
     def answering(answer: Callable[[Node, RecordDict], RecordDict]) -> Callable[[Message, Context], Message]:
         def handler(message: Message, context: Context) -> Message:
-            node = node_of(context, configuration(config, context.run_config, overrides), load, train)
+            node = node_of(context, on_node(config, context.run_config, overrides), load, train)
             return Message(answer(node, message.content), reply_to=message)
 
         return handler

@@ -10,7 +10,7 @@ import numpy as np
 from flwr.app import Context
 from numpy.typing import NDArray
 
-from afbs.apps.setup import Source, configuration
+from afbs.apps.setup import Source, on_node
 from afbs.config import Config
 from afbs.seeds import Key
 from afbs.types import ClientId, Dataset, UserError
@@ -41,7 +41,7 @@ def shard(source: Source, context: Context) -> Dataset:
     client = client_id(context)
     if client is None:
         raise UserError("The node has no `partition-id`: start it with --node-config 'partition-id=0'.")
-    local = _share(configuration(source, context.run_config, {}), client)
+    local = _share(on_node(source, context.run_config, {}), client)
     data, chosen = local.dataset, local.indices
     return replace(data, train_x=data.train_x[chosen], train_y=data.train_y[chosen], owners=None)
 

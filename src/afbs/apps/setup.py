@@ -18,7 +18,17 @@ Source = str | Path | Mapping[str, Any]
 
 def configuration(source: Source, run_config: UserConfig, overrides: Mapping[str, Any]) -> Config:
     """`flwr run . --run-config 'set="algorithm.name=fedbuff training.lr=0.1"'` changes settings as `--set` does."""
+    return load(source, {**overrides, **_told(run_config)})
+
+
+def on_node(source: Source, run_config: UserConfig, overrides: Mapping[str, Any]) -> Config:
+    """The same for a node. Who computes is the server's affair, and importing its executor may mean importing torch."""
+    kept = {path: value for path, value in _told(run_config).items() if path.partition(".")[0] != "executor"}
+    return load(source, {**overrides, **kept, "executor": {"name": "processes"}})
+
+
+def _told(run_config: UserConfig) -> dict[str, Any]:
     told = run_config.get("set", "")
     if not isinstance(told, str):
         raise UserError(f"The run's `set` must be text such as 'training.lr=0.1', got {told!r}.")
-    return load(source, {**overrides, **parsed(shlex.split(told))})
+    return parsed(shlex.split(told))
