@@ -9,7 +9,8 @@ ahead in virtual time, and what it drops is never trained.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any, ClassVar, Generic, Literal, NamedTuple, Protocol, TypeVar
 
 import numpy as np
@@ -272,6 +273,9 @@ class Scene(NamedTuple):
 class Transport(ABC):
     """How clients are reached. A frozen dataclass of its settings."""
 
+    live: ClassVar[bool] = False
+    """Whether the clients are real: how long they take and when they are there is then their affair."""
+
     @abstractmethod
     def connect(self, scene: Scene) -> Connection: ...
 
@@ -363,6 +367,45 @@ class Executor(ABC):
     @abstractmethod
     def start(self) -> WorkerPool:
         """Workers that start up while the caller still prepares their work."""
+
+
+class Brief(NamedTuple):
+    """What a fleet is told of the run it serves. `mechanism` is None if nobody need be asked about labels, and finds at
+    most `most` clusters."""
+
+    folder: Path
+    size: int
+    classes: int
+    task: str
+    """A digest of all that server and clients must agree on."""
+    mechanism: LabelMechanism | None
+    most: int
+    seed: int
+
+
+class Fleet(ABC):
+    """Real clients, as a run on them sees them. Whatever is not on disk when the server is killed is asked again."""
+
+    connection: Connection
+    remark: Callable[[Mapping[str, Any]], None]
+    """Given a line for the record that decides nothing: `event` is `remark` or `traffic`."""
+
+    @abstractmethod
+    def gather(self) -> tuple[Sequence[ClientInfo], Grouping | None]:
+        """Wait for enough clients and ask them what must be known before training."""
+
+    @abstractmethod
+    def gather_again(self, known: Collection[ClientId], settled: Collection[int], traffic: Mapping[str, int]) -> None:
+        """Find the clients of a run that was killed, of whom the record has these. The updates of the `settled` orders
+        are used, dropped or lost, and so many bytes had been moved."""
+
+    @abstractmethod
+    def session(self, local: Session) -> Session:
+        """Vectors come from the clients; whatever else there is to compute is left to `local`."""
+
+    @abstractmethod
+    def traffic(self) -> Mapping[str, int]:
+        """Bytes so far: of vectors `announced`, `uploaded` and `spared`, and of models `sent`."""
 
 
 class Source(ABC):

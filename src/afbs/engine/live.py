@@ -79,6 +79,7 @@ class LiveRun:
         self._told: list[Facts] = []
         self._witness = Witness(())
         self._exams: dict[int, tuple[Exam, int, float]] = {}
+        self._tested = -1
         self._fetched: dict[int, Shipped] = {}
         self._numbers = 0
         self._unfit: dict[str, Sequence[int]] = {}
@@ -237,6 +238,7 @@ class LiveRun:
     def _examine(self, time: float) -> None:
         version = self.server.version
         exam = Exam(version, self._parts)
+        self._tested = version
         self.counts.evaluations += 1
         self.server.versions.use(version)
         for part in range(self._parts):
@@ -255,6 +257,8 @@ class LiveRun:
     def _end(self, stopped: Stopped) -> Stopped:
         for moment in self._timetable.before(stopped.time, including=True):
             self._examine(moment)
+        if self._tested != self.server.version:  # whatever ends a run, and whoever was killed, its last model is tested
+            self._examine(stopped.time)
         while self._exams:
             self._collect(_PATIENCE)
             stop_if_asked(self)

@@ -41,7 +41,7 @@ _FREE = {
 def meta(config: Config, population: Population, parameters: int) -> dict[str, Any]:
     clients = population.clients
     lasting = None
-    if config.latency.per == "client":
+    if config.latency.per == "client" and not config.transport.live:
         key = Key.root(config.run.seed, "latency")
         lasting = [config.latency.duration(client, 0.0, key.child(client.id)) for client in clients]
     found = {
@@ -103,6 +103,12 @@ def identity(config: Config, data: str) -> str:
     return _digest([digests(config), data])
 
 
+def agreement(config: Config) -> str:
+    """A digest of what a server and its real clients must have in common."""
+    tables = digests(config)
+    return _digest([{name: tables[name] for name in ("model", "training", "algorithm")}, config.run.seed, VERSION])
+
+
 def refuse_changes(config: Config, folder: Path, before: Mapping[str, Any]) -> None:
     """A run that was taken up with other settings would belong to neither the old nor the new ones."""
     now = digests(config)
@@ -126,13 +132,24 @@ def server_memory(algorithm: Algorithm[Any], parameters: int, clients: int) -> i
     return needed
 
 
-def conclude(config: Config, writer: Writer, server: Server, memory: int, wall: float) -> None:
-    """The final model and the summary: `result.json` comes last, so a folder that has it is complete."""
+def conclude(
+    config: Config,
+    writer: Writer,
+    server: Server,
+    memory: int,
+    wall: float,
+    traffic: Mapping[str, int] | None = None,
+) -> None:
+    """The final model and the summary: `result.json` comes last, so a folder that has it is complete.
+
+    `traffic` is what real clients moved; of simulated ones it is worked out.
+    """
     writer.file("model.safetensors", save({"params": _owned(server.params)}))
     counts = server.counts
     record = Result.open(writer.folder)
     size = 4 * len(server.params)
     target = config.evaluation.target
+    everybody_trains = config.transport.live or config.algorithm.local.stateful or config.algorithm.looks
     summary = {
         "best_accuracy": record.best_accuracy,
         "final_accuracy": record.final_accuracy,
@@ -146,14 +163,15 @@ def conclude(config: Config, writer: Writer, server: Server, memory: int, wall: 
         },
         "jobs": {
             "trained": counts.trained,
-            "skipped": counts.dropped if not config.algorithm.local.stateful and not config.algorithm.looks else 0,
+            "skipped": 0 if everybody_trains else counts.dropped,
             "samples": counts.samples,
             "steps": counts.steps,
         },
         "evaluations": counts.evaluations,
         "vector_memory_bytes": memory,
-        "upload_bytes": size * (counts.used + counts.rejected),
-        "skipped_upload_bytes": size * counts.dropped,
+        "upload_bytes": size * (counts.used + counts.rejected) if traffic is None else traffic["uploaded"],
+        "skipped_upload_bytes": size * counts.dropped if traffic is None else traffic["spared"],
+        **({} if traffic is None else {"traffic": dict(traffic)}),
         "wall": {
             "total": wall,
             **{

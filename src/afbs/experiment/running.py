@@ -20,7 +20,7 @@ from threadpoolctl import threadpool_limits
 from afbs.config import Config, load, with_kernel
 from afbs.data import fingerprint
 from afbs.engine.run import Run
-from afbs.engine.stopping import SafelyStopped
+from afbs.engine.stopping import SafelyStopped, Stoppable
 from afbs.engine.witness import Witness
 from afbs.experiment import assembly, provenance
 from afbs.interfaces import WorkerPool
@@ -63,14 +63,15 @@ def run(
     told, too, and `on_note` whatever else there is to say.
     """
     config = with_kernel(load(source, overrides))
+    _refuse_live(config)
     with (
         watched(config.name, config.run.horizon, progress, on_progress) as observe,
         closing(config.executor.start()) as pool,
     ):
         population = populate(config)
-        path = Path(folder) if folder else Path(runs) / _folder_name(config.name)
+        path = Path(folder) if folder else Path(runs) / folder_name(config.name)
         try:
-            create_folder(path, tomli_w.dumps(_toml(config.tables)))
+            create_folder(path, tomli_w.dumps(as_toml(config.tables)))
             try:
                 return _execute(config, population, pool, path, None, observe, on_note)
             except UserError:
@@ -102,6 +103,7 @@ def resume(
     config = with_kernel(load(path / "config.toml", overrides, modules=known.get("modules", ()) if known else ()))
     if known is not None:
         provenance.refuse_changes(config, path, known.get("settings", {}))
+    _refuse_live(config)
     with (
         watched(config.name, config.run.horizon, progress, on_progress) as observe,
         closing(config.executor.start()) as pool,
@@ -163,7 +165,7 @@ def _execute(
                 recorder.resumed(checkpoint.version)
             look = engine.look if config.algorithm.looks else None
             # One thread: a step is over before a second thread is awake, and the workers need the cores.
-            with _stoppable(engine, note), threadpool_limits(1):
+            with stoppable(engine, note), threadpool_limits(1):
                 try:
                     engine.go(assembly.schedule(config, population.clients, look=look), checkpoint, witness)
                 except SafelyStopped:
@@ -181,7 +183,7 @@ def _execute(
 
 
 @contextmanager
-def _stoppable(engine: Run, note: Callable[[str], None]) -> Iterator[None]:
+def stoppable(engine: Stoppable, note: Callable[[str], None]) -> Iterator[None]:
     """The first Ctrl-C or SIGTERM lets the run come to a moment at which it can be saved; the second ends at once."""
     if threading.current_thread() is not threading.main_thread():
         yield
@@ -203,14 +205,24 @@ def _stoppable(engine: Run, note: Callable[[str], None]) -> Iterator[None]:
             signal.signal(number, handler)
 
 
-def _folder_name(name: str) -> str:
+def _refuse_live(config: Config) -> None:
+    """Before anything is written: the record of a run on real clients must never be cut back."""
+    if config.transport.live:
+        name = config.tables["transport"]["name"]
+        raise UserError(
+            f"`transport.name` = {name!r} is for real clients: such a run is begun and continued as docs/deploy.md "
+            "says. To simulate it instead: --set transport.name=simulated"
+        )
+
+
+def folder_name(name: str) -> str:
     safe = "".join(letter if letter.isalnum() or letter in "-_." else "-" for letter in name)
     return f"{datetime.now():%Y%m%d-%H%M%S}-{safe}-{secrets.token_hex(2)}"
 
 
-def _toml(tables: Mapping[str, Any]) -> dict[str, Any]:
+def as_toml(tables: Mapping[str, Any]) -> dict[str, Any]:
     """Lists for tuples: TOML has no other."""
     return {
-        key: _toml(value) if isinstance(value, Mapping) else list(value) if isinstance(value, tuple) else value
+        key: as_toml(value) if isinstance(value, Mapping) else list(value) if isinstance(value, tuple) else value
         for key, value in tables.items()
     }

@@ -52,6 +52,7 @@ class SketchClient:
 class Sketched(TwoHalves):
     """`sketch` runs on the client, `point` on the server; what passes between them is all the server ever sees."""
 
+    repeats: ClassVar[bool] = True
     budgeted: ClassVar[bool] = False
     """Whether each release costs privacy that was promised, so that a client gives it for one set of labels alone."""
 

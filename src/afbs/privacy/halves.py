@@ -20,7 +20,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Generator, Mapping
-from typing import Any, Protocol, TypeAlias
+from typing import Any, ClassVar, Protocol, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -52,6 +52,10 @@ class TwoHalves(LabelMechanism):
     """A mechanism that asks clients something. With one cluster there is nothing to ask."""
 
     number: int
+
+    repeats: ClassVar[bool] = False
+    """Whether a client that is asked the same in another run answers the same, so that its memory and its own secret
+    are for all runs. Otherwise each run has its own."""
 
     @property
     def name(self) -> str:

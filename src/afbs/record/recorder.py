@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from time import perf_counter
-from typing import NamedTuple, final
+from typing import Any, NamedTuple, final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -112,6 +112,10 @@ class Recorder:
     def progress(self, time: float, version: int, trained: int) -> None:
         if self._on_progress:
             self._on_progress(Progress(time, version, trained, self._accuracy, self.wall()))
+
+    def aside(self, fields: Mapping[str, Any]) -> None:
+        """A line that decides nothing, from whoever knows more of the clients than the plan does."""
+        self._writer.line(fields, self.wall())
 
     def resumed(self, version: int) -> None:
         self._writer.line({"event": "resume", "version": version}, self.wall())

@@ -97,6 +97,8 @@ class ResultFile(TypedDict, total=False):
     evaluations: Number
     upload_bytes: Number
     skipped_upload_bytes: Number
+    traffic: dict[str, Number]
+    """Bytes that real clients announced, uploaded and were spared, and of models that were sent to them."""
     vector_memory_bytes: Number
     wall: dict[str, Annotated[float, Ge(-LONGEST), Le(LONGEST)] | None]
     sha256: str

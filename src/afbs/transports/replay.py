@@ -57,6 +57,10 @@ class Replay(Connection):
         if self._then:
             self._then.publish(version, params)
 
+    def close(self) -> None:
+        if self._then:
+            self._then.close()
+
     def receive(self, until: float) -> Instant | None:
         if self._next is None:
             return self._hand_over(until)

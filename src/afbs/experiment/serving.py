@@ -1,0 +1,180 @@
+"""A run on real clients: the same folder, the same record, whatever carries the messages.
+
+Started with a folder that a killed server left, it goes on from there.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import tomli_w
+from threadpoolctl import threadpool_limits
+
+from afbs.clients.workload import Workload
+from afbs.config import Config
+from afbs.data import fingerprint
+from afbs.engine.live import LiveRun
+from afbs.engine.stopping import SafelyStopped
+from afbs.engine.witness import Witness
+from afbs.experiment import assembly, provenance
+from afbs.experiment.running import Interrupted, as_toml, stoppable
+from afbs.experiment.verifying import clients as clients_of
+from afbs.interfaces import Brief, Connection, Fleet
+from afbs.population import Population
+from afbs.record.checkpoint import Checkpoint, load_checkpoint
+from afbs.record.reader import is_done, read_meta
+from afbs.record.recorder import Progress, Recorder
+from afbs.record.result import Result
+from afbs.record.seal import lines
+from afbs.record.writer import Writer, create_folder, discard_unless_run
+from afbs.transports.replay import Replay
+from afbs.types import ClientInfo, Dataset, Split, UserError
+
+Line = Mapping[str, Any]
+
+
+def serve(
+    config: Config,
+    reach: Callable[[Brief], Fleet],
+    dataset: Dataset,
+    folder: str | Path,
+    *,
+    on_progress: Callable[[Progress], None] | None = None,
+    on_note: Callable[[str], None] | None = None,
+) -> Result:
+    """Run `config` on the clients that `reach` finds, test on `dataset`, and write `folder`; or go on with it.
+
+    Only the test samples of `dataset` are used: the clients have their own data.
+    """
+    path, note = Path(folder), on_note or (lambda text: None)
+    if path.exists() and is_done(path):
+        note(f"The run in {path} has ended; there is nothing left to do.")
+        return Result.open(path)
+    check(config)
+    meta = read_meta(path) if (path / "meta.json").exists() else None
+    if meta is None:
+        if path.exists():  # killed before it began
+            (path / "fleet.json").unlink(missing_ok=True)
+        else:
+            create_folder(path, tomli_w.dumps(as_toml(config.tables)))
+    else:
+        provenance.refuse_changes(config, path, meta.get("settings", {}))
+    try:
+        with closing(config.executor.start()) as pool:
+            local = pool.session(_testing(config, dataset))
+            return _serve(config, reach, dataset, local, path, meta, on_progress, note)
+    except UserError:
+        discard_unless_run(path)
+        raise
+
+
+def check(config: Config) -> None:
+    """What cannot work on real clients, said before anybody is asked for anything."""
+    if not config.transport.live:
+        name = config.tables["transport"]["name"]
+        raise UserError(f"`transport.name` = {name!r} has no real clients. 'flower' has.")
+    if config.record.labels:
+        raise UserError("`record.labels` = true is for simulations: the labels of real clients stay with them.")
+    if config.algorithm.awaits > config.run.in_flight:
+        raise UserError(
+            f"`algorithm`: a step waits for {config.algorithm.awaits} updates, but only `run.in_flight` = "
+            f"{config.run.in_flight} jobs are under way at a time. A smaller buffer or more in flight would do."
+        )
+
+
+def _serve(
+    config: Config,
+    reach: Callable[[Brief], Fleet],
+    dataset: Dataset,
+    local: Any,
+    folder: Path,
+    meta: Mapping[str, Any] | None,
+    on_progress: Callable[[Progress], None] | None,
+    note: Callable[[str], None],
+) -> Result:
+    algorithm, size = config.algorithm, len(local.initial())
+    identity = provenance.identity(config, fingerprint(dataset))
+    most = max(1, algorithm.awaits // 2)
+    mechanism = config.clusters if algorithm.clustered else None
+    fleet = reach(Brief(folder, size, dataset.classes, provenance.agreement(config), mechanism, most, config.run.seed))
+    recorded: list[Line] = []
+    checkpoint: Checkpoint | None = None
+    if meta is None:
+        clients, grouping = fleet.gather()
+        population = Population(dataset, Split([]), grouping, clients)
+    else:
+        recorded = [json.loads(line) for line in lines(folder / "events.jsonl")]
+        checkpoint, complaints = load_checkpoint(folder, identity)
+        for complaint in complaints:
+            note(complaint)
+        clients = clients_of(meta)
+        fleet.gather_again(*_past(recorded, clients, checkpoint.version if checkpoint else 0))
+    front: Connection = Replay(recorded, then=fleet.connection) if recorded else fleet.connection
+    whole = sum(len(line) + 1 for line in lines(folder / "events.jsonl")) if recorded else 0
+    with closing(fleet.session(local)) as session, Writer(folder, whole) as writer:
+        elapsed = checkpoint.wall if checkpoint else 0.0
+        recorder = Recorder(writer, identity, elapsed=elapsed, live=True, on_progress=on_progress)
+        if meta is None:
+            writer.document("meta.json", provenance.meta(config, population, size))
+        elif recorded:
+            recorder.resumed(checkpoint.version if checkpoint else 0)
+        fleet.remark = recorder.aside
+        run = LiveRun(
+            algorithm,
+            session,
+            recorder,
+            assembly.timetable(config),
+            front.publish,
+            parts=_testing(config, dataset).evaluation_parts,
+        )
+        look = run.look if algorithm.looks else None
+        with stoppable(run, note), threadpool_limits(1):
+            try:
+                events = assembly.schedule(config, clients, front, look)
+                run.go(events, checkpoint, Witness(recorded) if recorded else None)
+            except SafelyStopped:
+                writer.close()
+                raise Interrupted(folder) from None
+        recorder.aside({"event": "traffic", "time": run.server.time, **fleet.traffic()})
+        writer.close()
+        front.close()
+        provenance.conclude(
+            config, writer, run.server, session.store.peak_bytes, recorder.wall(), traffic=fleet.traffic()
+        )
+    return Result.open(folder)
+
+
+def _testing(config: Config, dataset: Dataset) -> Workload:
+    """What the server's own workers are told: to test. They train nobody."""
+    algorithm = config.algorithm
+    return Workload(
+        dataset, [], config.model, config.training, algorithm.local, algorithm.ships, config.run.seed, config.run.device
+    )
+
+
+def _past(
+    recorded: Sequence[Line], clients: Sequence[ClientInfo], version: int
+) -> tuple[set[int], set[int], dict[str, int]]:
+    """Whom the record knows, the orders that are over once there is this version, and what was moved."""
+    known = {client.id for client in clients}
+    settled: set[int] = set()
+    moved: dict[str, int] = {}
+    for line in recorded:
+        match line["event"]:
+            case "joined":
+                known.add(line["client"])
+            case "lost":
+                settled.add(line["order"])
+            case "step" if line["version"] <= version:
+                for part in ("used", "dropped"):
+                    settled.update(line[part]["order"])
+                settled.update(line["rejected"], line["missing"])
+            case "traffic":
+                moved = {name: line[name] for name in ("announced", "uploaded", "spared", "sent")}
+            case _:
+                pass
+    return known, settled, moved

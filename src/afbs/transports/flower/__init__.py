@@ -1,0 +1,52 @@
+"""A fleet of Flower nodes, in real time. Nothing here needs Flower until a connection is made.
+
+messages    what passes between the server and a node, checked on both sides
+wire        questions out, answers back: the only file that calls Flower's Grid
+roster      who is who: nodes come and go, clients stay
+labels      the label mechanism's conversation, carried by messages
+uploads     which orders bring their vector along, and how many bytes were moved
+fleet       what the server knows and hears of all nodes
+connection, session     the two faces of the fleet that the engine sees
+node, shelf             a node's side: training, and what waits on its disk
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import inf
+from typing import Annotated, ClassVar, Literal, final
+
+from annotated_types import Ge, Gt, Le
+
+from afbs.interfaces import Connection, Scene, Transport
+from afbs.types import UserError
+
+
+@final
+@dataclass(frozen=True)
+class Flower(Transport):
+    """Real clients on Flower nodes. A run on them is started with `flwr run`; see docs/deploy.md.
+
+    Training begins when `clients` nodes have answered, for which `gather_seconds` are given. An order that is not
+    answered within `patience` seconds is lost, a vector that does not come within `fetch_seconds` is left out of its
+    step, and the run ends when nothing was heard of anybody for `silence` seconds. A node keeps vectors that wait for
+    up to `hold_days`, and at most `hold_megabytes` of them.
+    """
+
+    live: ClassVar[bool] = True
+
+    upload: Literal["eager", "on_demand", "auto"] = "eager"
+    clients: Annotated[int, Ge(1), Le(1_000_000)] = 2
+    gather_seconds: Annotated[float, Gt(0)] = 600.0
+    patience: Annotated[float, Gt(0), Le(30 * 86_400)] = 3600.0
+    fetch_seconds: Annotated[float, Gt(0), Le(86_400)] = 180.0
+    silence: Annotated[float, Gt(0)] = inf
+    poll_seconds: Annotated[float, Gt(0), Le(60)] = 0.5
+    hold_days: Annotated[float, Gt(0)] = 7.0
+    hold_megabytes: Annotated[float, Gt(0)] = 2048.0
+
+    def connect(self, scene: Scene) -> Connection:
+        raise UserError(
+            "`transport.name` = 'flower' needs a fleet: start this with `flwr run`, as docs/deploy.md says. To "
+            "simulate it instead: --set transport.name=simulated"
+        )

@@ -1,0 +1,149 @@
+"""The apps as a Flower user writes them: a loader, a training function, a project, a fleet's commands."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from flwr.app import Context, RecordDict
+from typer.testing import CliRunner
+
+import afbs
+from afbs.apps import Lesson
+from afbs.apps.client import client_app, node_of
+from afbs.apps.setup import configuration, on_node
+from afbs.cli import app as commands
+from afbs.executors.inline import InlineSession
+from afbs.types import UserError
+from deployment import CLIENTS, Deployment, tables
+from grid import MemoryNode
+from small import Softmax
+
+EXAMPLE = Path(__file__).parents[2] / "examples" / "flower-mnist"
+
+
+@pytest.fixture(autouse=True)
+def _quick_disk(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "fsync", lambda descriptor: None)
+
+
+def with_apps(deployment: Deployment, **chosen: Any) -> None:
+    """Every node runs an app made with these."""
+    for client in range(CLIENTS):
+        settings = {"client-id": client, "home": str(deployment.place / f"node-{client}")}
+        app = client_app(deployment.tables, **chosen, **deployment.overrides)
+        deployment.nodes.add(MemoryNode(100 + client, app, settings, deployment.lasts))
+
+
+def test_a_node_trains_on_what_its_loader_gives(tmp_path: Path) -> None:
+    deployment = Deployment(tmp_path, tables("fedbuff", run={"versions": 3}), clients=0)
+
+    def load(context: Context) -> Any:
+        client = int(context.node_config["client-id"])
+        rng = np.random.default_rng(client)
+        return rng.normal(size=(5 + client, 2)), rng.integers(3, size=5 + client)
+
+    with_apps(deployment, load=load)
+    result = deployment.serve()
+    assert afbs.load(deployment.folder).record.meta["clients"]["examples"] == [5, 6, 7, 8, 9, 10]  # type: ignore[index, typeddict-item]
+    assert result.record.result is not None
+    assert result.record.result["versions"] == 3
+
+
+def test_a_training_function_of_ones_own_changes_the_network(tmp_path: Path) -> None:
+    """Everybody adds the rate to every weight, so after one round the model is the first one plus the rate."""
+    settings = tables("fedavg", run={"versions": 1, "in_flight": 3}, training={"lr": 0.5, "lr_decay_unit": "none"})
+    deployment = Deployment(tmp_path, settings, clients=0)
+    seen: list[Lesson] = []
+
+    def train(network: torch.nn.Module, samples: torch.Tensor, labels: torch.Tensor, lesson: Lesson) -> dict[str, int]:
+        seen.append(lesson)
+        assert len(samples) == len(labels) == 10
+        with torch.no_grad():
+            for parameter in network.parameters():
+                parameter.add_(lesson.rate)
+        return {"steps": 1, "samples": len(labels)}
+
+    with_apps(deployment, train=train)
+    result = deployment.serve()
+    assert {(lesson.rate, lesson.epochs, lesson.batch_size) for lesson in seen} == {(0.5, 2, 4)}
+    initial = InlineSession(deployment.workload()).initial()
+    np.testing.assert_allclose(result.params, initial + 0.5, rtol=1e-6)
+
+
+def test_what_a_loader_got_wrong_is_said_in_a_sentence(tmp_path: Path) -> None:
+    config = configuration(tables("fedbuff"), {}, {"model": Softmax})
+    context = Context(1, 1, {"client-id": 0, "home": str(tmp_path)}, RecordDict(), {})
+    node = node_of(context, config, lambda context: (np.zeros((3, 2)), np.zeros(2, int)), None)
+    with pytest.raises(UserError, match=r"samples of shape \(3, 2\) and labels of shape \(2,\)"):
+        node.examples()
+
+
+def test_a_node_that_was_given_no_number_makes_one_up_and_keeps_it(tmp_path: Path) -> None:
+    config = configuration(tables("fedbuff"), {}, {"model": Softmax})
+    contexts = [Context(1, each, {"home": str(tmp_path / name)}, RecordDict(), {}) for each, name in enumerate("aab")]
+    first, again, other = (node_of(context, config, None, None).client for context in contexts)
+    assert first == again != other
+
+
+def test_settings_of_one_run_reach_server_and_nodes_alike() -> None:
+    told = {"set": "training.lr=0.25 algorithm.name=fedavg"}
+    server = configuration(tables("fedbuff"), told, {})
+    node = on_node(tables("fedbuff"), told, {})
+    assert server.training.lr == node.training.lr == 0.25
+    assert server.tables["algorithm"] == node.tables["algorithm"]
+    assert server.tables["algorithm"]["name"] == "fedavg"
+
+
+def test_a_node_answers_questions_without_importing_torch(tmp_path: Path) -> None:
+    script = f"""
+import sys
+sys.path.insert(0, {str(EXAMPLE)!r})
+from flwr.app import Context, RecordDict
+from flower_mnist.client_app import app
+from flower_mnist.dataset import load
+from afbs.apps.client import node_of
+from afbs.apps.setup import on_node
+from pathlib import Path
+context = Context(1, 1, {{"partition-id": 1, "home": {str(tmp_path)!r}}}, RecordDict(), {{}})
+node = node_of(context, on_node(Path({str(EXAMPLE)!r}) / "flower_mnist" / "afbs.toml", {{}}, {{}}), load, None)
+print(node.examples() > 0, "torch" in sys.modules)
+"""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
+    assert done.stdout.split() == ["True", "False"], done.stderr
+
+
+def test_a_new_project_is_written_once(tmp_path: Path) -> None:
+    folder = tmp_path / "mine"
+    done = CliRunner().invoke(commands, ["new", str(folder)])
+    assert done.exit_code == 0
+    assert "afbs fleet up" in done.output
+    assert (folder / "mine" / "client_app.py").exists()
+    again = CliRunner().invoke(commands, ["new", str(folder)])
+    assert isinstance(again.exception, UserError)
+
+
+def test_without_a_fleet_its_commands_say_so(tmp_path: Path) -> None:
+    place = ["--fleet", str(tmp_path / "none")]
+    assert "No fleet is up" in CliRunner().invoke(commands, ["fleet", "status", *place]).output
+    assert "Nothing was running" in CliRunner().invoke(commands, ["fleet", "down", *place]).output
+    refused = CliRunner().invoke(commands, ["fleet", "run", str(tmp_path), *place])
+    assert "First: afbs fleet up" in str(refused.exception)
+
+
+def test_the_commands_for_simulations_leave_a_deployments_folder_alone(tmp_path: Path) -> None:
+    deployment = Deployment(tmp_path, tables("fedbuff", run={"versions": 2}))
+    deployment.serve()
+    (deployment.folder / "result.json").unlink()
+    before = (deployment.folder / "events.jsonl").read_bytes()
+    with pytest.raises(UserError, match="is for real clients"):
+        afbs.resume(deployment.folder, progress=False, **deployment.overrides)
+    with pytest.raises(UserError, match="is for real clients"):
+        afbs.run(deployment.tables, folder=tmp_path / "new", progress=False, **deployment.overrides)
+    assert (deployment.folder / "events.jsonl").read_bytes() == before
