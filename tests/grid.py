@@ -22,7 +22,10 @@ QUERY_SECONDS = 0.25
 
 def order_of(message: Message) -> int | None:
     """The order that a message is about."""
-    return message.content["afbs"].get("order") if message.has_content() and "afbs" in message.content else None
+    if not message.has_content() or "afbs" not in message.content:
+        return None
+    order: Any = message.content["afbs"].get("order")
+    return None if order is None else int(order)
 
 
 @dataclass
@@ -138,7 +141,7 @@ class MemoryGrid(Grid):
         return [node.number for node in self.nodes.nodes.values() if node.up]
 
     def push_messages(self, messages: Iterable[Message]) -> list[Any]:
-        numbers = []
+        numbers: list[Any] = []
         for message in messages:
             if self.refuse(message):
                 numbers.append(None)

@@ -55,7 +55,7 @@ def two_nodes() -> Iterator[str]:
         yield cluster.address
     finally:
         ray.shutdown()
-        cluster.shutdown()
+        cluster.shutdown()  # type: ignore[no-untyped-call]
 
 
 def pids(name: str) -> list[int]:

@@ -71,7 +71,7 @@ def test_a_server_that_is_killed_goes_on_in_a_new_run(upload: str, trial: Trial)
     trial.cluster.up(3, trial.place / "runs")
     trial.submit(settings)
     for steps in (1, 3):
-        trial.wait(f"Step {steps}", lambda steps=steps: len(trial.recorded("step")) >= steps, 300)
+        trial.wait(f"Step {steps}", lambda wanted=steps: len(trial.recorded("step")) >= wanted, 300)  # type: ignore[misc]
         trial.kill_server()
         trial.submit(settings)
     finished(trial, 6)

@@ -7,6 +7,7 @@ import ssl
 import stat
 import time
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -25,7 +26,7 @@ ROOM = (10**9, 10**9)
 EXAMPLE = Path(__file__).parents[2] / "examples" / "flower-mnist"
 
 
-def vector(*numbers: float) -> np.ndarray:  # type: ignore[type-arg]
+def vector(*numbers: float) -> Any:
     return np.array(numbers, np.float32)
 
 
