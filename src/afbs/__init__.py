@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from afbs.core.buffer import Buffer
     from afbs.core.selection import gradient_select
     from afbs.experiment import Interrupted, resume, run, verify
+    from afbs.experiment.exporting import export_model, model
     from afbs.experiment.tracing import export_trace
     from afbs.interfaces import Algorithm, Availability, Latency, LocalRule, Pool
     from afbs.population import populate
@@ -59,9 +60,11 @@ __all__ = [
     "Vector",
     "compare",
     "configure",
+    "export_model",
     "export_trace",
     "gradient_select",
     "load",
+    "model",
     "populate",
     "resume",
     "run",
@@ -76,6 +79,7 @@ _HOMES = {
     **dict.fromkeys(("Order", "RunError", "Step", "Update", "UserError", "Vector"), "afbs.types"),
     **dict.fromkeys(("Interrupted", "resume", "run", "verify"), "afbs.experiment"),
     **dict.fromkeys(("Outcome", "Sweep", "compare", "sweep"), "afbs.sweeps"),
+    **dict.fromkeys(("export_model", "model"), "afbs.experiment.exporting"),
     "Buffer": "afbs.core.buffer",
     "Key": "afbs.seeds",
     "Result": "afbs.record.result",

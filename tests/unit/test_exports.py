@@ -10,7 +10,8 @@ import afbs
 from afbs import interfaces, types
 
 RUNNING = {"Interrupted", "Outcome", "Result", "RunError", "Sweep", "UserError"}
-RUNNING |= {"compare", "configure", "export_trace", "load", "populate", "resume", "run", "sweep", "verify"}
+RUNNING |= {"compare", "configure", "export_model", "export_trace", "load", "model", "populate", "resume", "run"}
+RUNNING |= {"sweep", "verify"}
 AN_ALGORITHM = {"Algorithm", "Ask", "Buffer", "ClientId", "ClientInfo", "Facts", "Key", "LocalRule", "Matrix", "Memory"}
 AN_ALGORITHM |= {"Order", "Pool", "Step", "Update", "Vector", "gradient_select"}
 TIMES = {"Availability", "Latency"}

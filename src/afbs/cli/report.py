@@ -46,19 +46,37 @@ def figures(
 
 def export(
     folder: Annotated[Path, typer.Argument(help="A run folder.", show_default=False)],
-    to: Annotated[str, typer.Option("--to", help="tensorboard, mlflow or wandb.", show_default=False)],
+    to: Annotated[str | None, typer.Option("--to", help="A tracker: tensorboard, mlflow or wandb.")] = None,
+    trace: Annotated[
+        Path | None, typer.Option("--trace", help="A CSV file for what the clients did, to try it again.")
+    ] = None,
+    model: Annotated[
+        Path | None, typer.Option("--model", help="A file for the final model: .pt, .safetensors or .onnx.")
+    ] = None,
     destination: Annotated[
         str | None, typer.Option(help="A folder (tensorboard), a tracking address (mlflow) or a project (wandb).")
     ] = None,
     follow: Annotated[bool, typer.Option("--follow", help="Go on until the run has ended.")] = False,
 ) -> None:
-    """Send a run to a tracker, once or while it goes on."""
-    from rich.console import Console
+    """Send a run to a tracker, once or while it goes on, or write its trace or its final model to a file."""
+    from afbs.types import UserError
 
-    from afbs.report.trackers import export as send
+    if sum(way is not None for way in (to, trace, model)) != 1:
+        raise UserError("`afbs export` does one thing at a time: give it one of `--to`, `--trace` and `--model`.")
+    if to is None and (destination is not None or follow):
+        raise UserError("`--destination` and `--follow` go with `--to`.")
+    if trace is not None:
+        from afbs.experiment.tracing import export_trace
 
-    sent = send(folder, to, destination=destination, follow=follow)
-    Console().print(f"Sent {sent} lines of {folder} to {to}.", highlight=False, markup=False)
+        _say(f"Wrote {' and '.join(map(str, export_trace(folder, trace)))}.")
+    elif model is not None:
+        from afbs.experiment.exporting import export_model
+
+        _say(f"Wrote {export_model(folder, model)}.")
+    elif to is not None:
+        from afbs.report.trackers import export as send
+
+        _say(f"Sent {send(folder, to, destination=destination, follow=follow)} lines of {folder} to {to}.")
 
 
 def live(
@@ -83,6 +101,12 @@ def live(
         Console().print(text, highlight=False, markup=False, soft_wrap=True)
 
     serve(runs, host, port, secret, announce)
+
+
+def _say(text: str) -> None:
+    from rich.console import Console
+
+    Console().print(text, highlight=False, markup=False, soft_wrap=True)
 
 
 def _note(text: str) -> None:

@@ -85,6 +85,18 @@ class FlatModel:
             buffer.copy_(initial)
 
 
+def restore(module: nn.Module, vector: Tensor) -> None:
+    """Copies such a vector into a module that keeps its own tensors."""
+    buffers = [buffer for buffer in module.buffers() if buffer.is_floating_point()]
+    tensors: list[Tensor] = [*module.parameters(), *buffers]
+    sizes = [tensor.numel() for tensor in tensors]
+    if sum(sizes) != len(vector):
+        raise ValueError(f"it has {sum(sizes):,} numbers, and what was trained has {len(vector):,}")
+    with torch.no_grad():
+        for tensor, part in zip(tensors, torch.split(vector, sizes), strict=True):
+            tensor.copy_(part.view(tensor.shape))
+
+
 def _extended(stretches: list[tuple[int, int]], first: int, end: int) -> list[tuple[int, int]]:
     """With one more stretch, which is joined to the last if it begins where that ends."""
     if stretches and stretches[-1][1] == first:

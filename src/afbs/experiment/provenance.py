@@ -14,6 +14,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from safetensors.numpy import save
 
 from afbs.config import Config
@@ -26,7 +27,7 @@ from afbs.record.result import Result
 from afbs.record.schema import SCHEMA
 from afbs.record.writer import Writer
 from afbs.seeds import Key
-from afbs.types import UserError, Vector
+from afbs.types import Dataset, UserError, Vector
 from afbs.version import VERSION
 
 _FREE = {
@@ -65,6 +66,7 @@ def meta(config: Config, population: Population, parameters: int) -> dict[str, A
         "parameters": parameters,
         "horizon": config.run.horizon,
         "classes": population.dataset.classes,
+        "input": _input(population.dataset),
         "algorithm": config.tables["algorithm"]["name"],
         "title": type(config.algorithm).__name__,
         "adds": config.algorithm.adds,
@@ -85,6 +87,17 @@ def meta(config: Config, population: Population, parameters: int) -> dict[str, A
         found["true_clusters"] = population.split.clusters
         found["labels"] = [[round(float(share), 4) for share in row] for row in shares]
     return found
+
+
+def _input(dataset: Dataset) -> dict[str, Any]:
+    """What one sample is, and how the network is given it."""
+    return {
+        "shape": list(dataset.train_x.shape[1:]),
+        "tokens": dataset.tokens,
+        "unit": 255 if dataset.train_x.dtype == np.uint8 else 1,
+        "shift": list(dataset.shift),
+        "scale": list(dataset.scale),
+    }
 
 
 def digests(config: Config) -> dict[str, str]:

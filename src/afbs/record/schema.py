@@ -55,6 +55,14 @@ def _rectangular(rows: list[list[Any]]) -> list[list[Any]]:
 
 
 @with_config(_STRICT)
+class InputTable(TypedDict):
+    """What one sample is: its shape, and how many tokens there are if it is made of tokens, else 0."""
+
+    shape: list[Number]
+    tokens: Number
+
+
+@with_config(_STRICT)
 class MetaFile(TypedDict, total=False):
     """`meta.json`: what was known when the run began."""
 
@@ -69,6 +77,7 @@ class MetaFile(TypedDict, total=False):
     horizon: Annotated[float, Ge(1e-9), Le(LONGEST)]
     classes: Number
     class_names: list[str] | None
+    input: InputTable | None
     algorithm: str
     title: str | None
     """How the algorithm's name is written."""
