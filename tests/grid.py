@@ -22,7 +22,8 @@ QUERY_SECONDS = 0.25
 
 def order_of(message: Message) -> int | None:
     """The order that a message is about."""
-    return message.content["afbs"].get("order") if message.has_content() and "afbs" in message.content else None
+    found: Any = message.content["afbs"].get("order") if message.has_content() and "afbs" in message.content else None
+    return None if found is None else int(found)
 
 
 @dataclass
@@ -138,7 +139,7 @@ class MemoryGrid(Grid):
         return [node.number for node in self.nodes.nodes.values() if node.up]
 
     def push_messages(self, messages: Iterable[Message]) -> list[Any]:
-        numbers = []
+        numbers: list[str | None] = []
         for message in messages:
             if self.refuse(message):
                 numbers.append(None)

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from flwr.app import Context, RecordDict
+from flwr.app import Context, RecordDict, UserConfig
 from typer.testing import CliRunner
 
 import afbs
@@ -51,7 +51,7 @@ def test_a_node_trains_on_what_its_loader_gives(tmp_path: Path) -> None:
 
     with_apps(deployment, load=load)
     result = deployment.serve()
-    assert afbs.load(deployment.folder).record.meta["clients"]["examples"] == [5, 6, 7, 8, 9, 10]  # type: ignore[index, typeddict-item]
+    assert afbs.load(deployment.folder).record.meta["clients"]["examples"] == [5, 6, 7, 8, 9, 10]  # type: ignore[index]
     assert result.record.result is not None
     assert result.record.result["versions"] == 3
 
@@ -93,7 +93,7 @@ def test_a_node_that_was_given_no_number_makes_one_up_and_keeps_it(tmp_path: Pat
 
 
 def test_settings_of_one_run_reach_server_and_nodes_alike() -> None:
-    told = {"set": "training.lr=0.25 algorithm.name=fedavg"}
+    told: UserConfig = {"set": "training.lr=0.25 algorithm.name=fedavg"}
     server = configuration(tables("fedbuff"), told, {})
     node = on_node(tables("fedbuff"), told, {})
     assert server.training.lr == node.training.lr == 0.25

@@ -25,7 +25,7 @@ ROOM = (10**9, 10**9)
 EXAMPLE = Path(__file__).parents[2] / "examples" / "flower-mnist"
 
 
-def vector(*numbers: float) -> np.ndarray:  # type: ignore[type-arg]
+def vector(*numbers: float) -> np.ndarray:
     return np.array(numbers, np.float32)
 
 
