@@ -22,10 +22,8 @@ QUERY_SECONDS = 0.25
 
 def order_of(message: Message) -> int | None:
     """The order that a message is about."""
-    if not message.has_content() or "afbs" not in message.content:
-        return None
-    order: Any = message.content["afbs"].get("order")
-    return None if order is None else int(order)
+    found: Any = message.content["afbs"].get("order") if message.has_content() and "afbs" in message.content else None
+    return None if found is None else int(found)
 
 
 @dataclass
@@ -141,7 +139,7 @@ class MemoryGrid(Grid):
         return [node.number for node in self.nodes.nodes.values() if node.up]
 
     def push_messages(self, messages: Iterable[Message]) -> list[Any]:
-        numbers: list[Any] = []
+        numbers: list[str | None] = []
         for message in messages:
             if self.refuse(message):
                 numbers.append(None)

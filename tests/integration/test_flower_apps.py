@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from flwr.app import Context, RecordDict
+from flwr.app import Context, RecordDict, UserConfig
 from typer.testing import CliRunner
 
 import afbs
@@ -93,7 +93,7 @@ def test_a_node_that_was_given_no_number_makes_one_up_and_keeps_it(tmp_path: Pat
 
 
 def test_settings_of_one_run_reach_server_and_nodes_alike() -> None:
-    told: dict[str, bool | float | int | str] = {"set": "training.lr=0.25 algorithm.name=fedavg"}
+    told: UserConfig = {"set": "training.lr=0.25 algorithm.name=fedavg"}
     server = configuration(tables("fedbuff"), told, {})
     node = on_node(tables("fedbuff"), told, {})
     assert server.training.lr == node.training.lr == 0.25

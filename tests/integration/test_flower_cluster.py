@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import signal
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -70,8 +71,12 @@ def test_a_server_that_is_killed_goes_on_in_a_new_run(upload: str, trial: Trial)
     settings = f"transport.upload={upload} transport.clients=3 run.versions=6"
     trial.cluster.up(3, trial.place / "runs")
     trial.submit(settings)
+
+    def stepped(steps: int) -> bool:
+        return len(trial.recorded("step")) >= steps
+
     for steps in (1, 3):
-        trial.wait(f"Step {steps}", lambda wanted=steps: len(trial.recorded("step")) >= wanted, 300)  # type: ignore[misc]
+        trial.wait(f"Step {steps}", partial(stepped, steps), 300)
         trial.kill_server()
         trial.submit(settings)
     finished(trial, 6)

@@ -126,8 +126,8 @@ def test_a_reply_in_the_name_of_another_node_is_not_believed(tmp_path: Path) -> 
 
 def altered(reply: Message, **fields: Any) -> RecordDict:
     content = RecordDict(dict(reply.content))
-    before: Any = reply.content["afbs"]
-    content["afbs"] = ConfigRecord({**before, **fields})
+    told: dict[str, Any] = {**reply.content["afbs"], **fields}
+    content["afbs"] = ConfigRecord(told)
     return content
 
 

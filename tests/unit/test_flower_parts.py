@@ -7,7 +7,6 @@ import ssl
 import stat
 import time
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -26,7 +25,7 @@ ROOM = (10**9, 10**9)
 EXAMPLE = Path(__file__).parents[2] / "examples" / "flower-mnist"
 
 
-def vector(*numbers: float) -> Any:
+def vector(*numbers: float) -> np.ndarray:
     return np.array(numbers, np.float32)
 
 

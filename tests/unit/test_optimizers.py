@@ -288,8 +288,10 @@ def test_a_bound_that_is_infinite_by_default_may_be_written_down() -> None:
 def test_any_number_of_workers_gives_the_same_bits(tmp_path: Path) -> None:
     """With so many parameters that torch would sum a norm on several threads if it were let."""
     settings = {"optimizer": "adamw", "lr": 0.01, "weight_decay": 0.01, "clip_norm": 0.5, "schedule": "cosine"}
-    processes = [{"name": "processes", "workers": number} for number in (1, 2)]
-    ways: list[dict[str, Any]] = [{"executor": each} for each in ({"name": "inline"}, *processes)]
+    ways: list[dict[str, Any]] = [
+        {"executor": "inline"},
+        *({"executor": {"name": "processes", "workers": number}} for number in (1, 2)),
+    ]
     changes: dict[str, Any] = {"training": {**settings, "steps": 5}, "model.hidden": 600, "run.virtual_days": 0.1}
     results = [afbs.run(tiny.TINY, folder=tmp_path / str(place), **way, **changes) for place, way in enumerate(ways)]
     assert len(results[0].params) > 40_000

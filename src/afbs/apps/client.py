@@ -14,7 +14,7 @@ from flwr.app import Context, Message, RecordDict
 from flwr.clientapp import ClientApp
 
 from afbs.apps.data import Labelled, Local, client_id, own
-from afbs.apps.setup import Source, on_node
+from afbs.apps.setup import ConfigSource, on_node
 from afbs.config import Config
 from afbs.experiment.provenance import agreement
 from afbs.transports.flower.node import Node, Work
@@ -27,7 +27,9 @@ if TYPE_CHECKING:
 Load = Callable[[Context], Labelled]
 
 
-def client_app(config: Source, *, load: Load | None = None, train: Teach | None = None, **overrides: Any) -> ClientApp:
+def client_app(
+    config: ConfigSource, *, load: Load | None = None, train: Teach | None = None, **overrides: Any
+) -> ClientApp:
     """A ClientApp that trains as the configuration says.
 
     `load` gives the node's own samples and labels; without it the node takes its share (`partition-id`) of the

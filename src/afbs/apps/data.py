@@ -10,7 +10,7 @@ import numpy as np
 from flwr.app import Context
 from numpy.typing import NDArray
 
-from afbs.apps.setup import Source, on_node
+from afbs.apps.setup import ConfigSource, on_node
 from afbs.config import Config
 from afbs.seeds import Key
 from afbs.types import ClientId, Dataset, UserError
@@ -36,7 +36,7 @@ class Local:
         return cast("Sequence[NDArray[np.int64]]", {client: self.indices})
 
 
-def shard(source: Source, context: Context) -> Dataset:
+def shard(source: ConfigSource, context: Context) -> Dataset:
     """The samples that the configured partition gives to this node, by its `partition-id`: for trying things out."""
     client = client_id(context)
     if client is None:

@@ -13,7 +13,7 @@ from flwr.app import Context
 from flwr.serverapp import Grid, ServerApp
 
 from afbs.apps.data import Labelled, samples
-from afbs.apps.setup import Source, configuration
+from afbs.apps.setup import ConfigSource, configuration
 from afbs.config import Config
 from afbs.experiment.running import folder_name
 from afbs.experiment.serving import serve
@@ -26,7 +26,7 @@ from afbs.types import Dataset, UserError
 _SAY_SECONDS = 10.0
 
 
-def server_app(config: Source, *, test: Callable[[], Labelled] | None = None, **overrides: Any) -> ServerApp:
+def server_app(config: ConfigSource, *, test: Callable[[], Labelled] | None = None, **overrides: Any) -> ServerApp:
     """A ServerApp that runs the configuration and writes a run folder.
 
     `test` gives the samples and labels that the model is tested on; without it they are the test samples of the

@@ -13,15 +13,15 @@ from afbs.config import Config, load
 from afbs.files import parsed
 from afbs.types import UserError
 
-Source = str | Path | Mapping[str, Any]
+ConfigSource = str | Path | Mapping[str, Any]
 
 
-def configuration(source: Source, run_config: UserConfig, overrides: Mapping[str, Any]) -> Config:
+def configuration(source: ConfigSource, run_config: UserConfig, overrides: Mapping[str, Any]) -> Config:
     """`flwr run . --run-config 'set="algorithm.name=fedbuff training.lr=0.1"'` changes settings as `--set` does."""
     return load(source, {**overrides, **_told(run_config)})
 
 
-def on_node(source: Source, run_config: UserConfig, overrides: Mapping[str, Any]) -> Config:
+def on_node(source: ConfigSource, run_config: UserConfig, overrides: Mapping[str, Any]) -> Config:
     """The same for a node. Who computes is the server's affair, and importing its executor may mean importing torch."""
     kept = {path: value for path, value in _told(run_config).items() if path.partition(".")[0] != "executor"}
     return load(source, {**overrides, **kept, "executor": {"name": "processes"}})

@@ -34,7 +34,7 @@ from afbs.record.writer import Writer, create_folder, discard_unless_run
 from afbs.transports.replay import Replay
 from afbs.types import ClientInfo, Dataset, Split, UserError
 
-Line = Mapping[str, Any]
+_Line = Mapping[str, Any]
 
 
 def serve(
@@ -101,7 +101,7 @@ def _serve(
     most = max(1, algorithm.awaits // 2)
     mechanism = config.clusters if algorithm.clustered else None
     fleet = reach(Brief(folder, size, dataset.classes, provenance.agreement(config), mechanism, most, config.run.seed))
-    recorded: list[Line] = []
+    recorded: list[_Line] = []
     checkpoint: Checkpoint | None = None
     if meta is None:
         clients, grouping = fleet.gather()
@@ -157,7 +157,7 @@ def _testing(config: Config, dataset: Dataset) -> Workload:
 
 
 def _past(
-    recorded: Sequence[Line], clients: Sequence[ClientInfo], version: int
+    recorded: Sequence[_Line], clients: Sequence[ClientInfo], version: int
 ) -> tuple[set[int], set[int], dict[str, int]]:
     """Whom the record knows, the orders that are over once there is this version, and what was moved."""
     known = {client.id for client in clients}

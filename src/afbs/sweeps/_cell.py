@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from afbs.record.recorder import Progress
 
 
-class Job(NamedTuple):
+class CellJob(NamedTuple):
     """What a cell's process is told. `objects` are the parts that only Python can say."""
 
     tables: dict[str, Any]
@@ -59,7 +59,7 @@ def main() -> None:
         sys.path[:] = connection.recv()
         import cloudpickle
 
-        job: Job = cloudpickle.loads(connection.recv_bytes())
+        job: CellJob = cloudpickle.loads(connection.recv_bytes())
         threading.Thread(target=_end_with, args=(connection,), daemon=True).start()
         told = carried_out(job, lambda told: _send(connection, told))
     except (EOFError, ConnectionError):
@@ -71,7 +71,7 @@ def main() -> None:
     _send(connection, told._replace(cpu=_cpu()))
 
 
-def carried_out(job: Job, tell: Any) -> News:
+def carried_out(job: CellJob, tell: Any) -> News:
     """Runs the cell, or goes on with it where its folder says it stands."""
     from afbs import experiment
 
@@ -98,7 +98,7 @@ def carried_out(job: Job, tell: Any) -> News:
 class _Teller:
     """Turns a run's progress into what a sweep wants to know, now and then."""
 
-    def __init__(self, job: Job, tell: Any):
+    def __init__(self, job: CellJob, tell: Any):
         run = job.tables["run"]
         self._horizon, self._versions = run["virtual_days"] * 86_400, run["versions"]
         self._cores, self._tell = job.cores, tell

@@ -18,7 +18,7 @@ import cloudpickle
 
 from afbs.sweeps._cell import News
 from afbs.sweeps.cells import Cell
-from afbs.sweeps.local import Process, job
+from afbs.sweeps.local import CellProcess, job
 from afbs.types import RunError, UserError
 
 _TRIES = 3
@@ -30,7 +30,7 @@ class Host:
 
     def __init__(self, path: list[str], payload: bytes, sign: str):
         sys.path[:] = [*path, *(place for place in sys.path if place not in path)]
-        self._process = Process(cloudpickle.loads(payload)) if Path(sign).exists() else None
+        self._process = CellProcess(cloudpickle.loads(payload)) if Path(sign).exists() else None
 
     def hear(self) -> News:
         """What the cell says next; waits for it."""

@@ -15,7 +15,7 @@ from typing import IO, final
 
 import cloudpickle
 
-from afbs.sweeps._cell import Job, News
+from afbs.sweeps._cell import CellJob, News
 from afbs.sweeps.cells import Cell, objects
 from afbs.types import RunError
 
@@ -23,7 +23,7 @@ _LAST_BYTES = 4000
 _THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
 
 
-def job(cell: Cell, folder: Path, cores: int) -> Job:
+def job(cell: Cell, folder: Path, cores: int) -> CellJob:
     """What the process of a cell must know. One core is this process itself: nobody need be told anything."""
     executor = dict(cell.config.tables["executor"])
     known = objects(cell.config)
@@ -31,7 +31,7 @@ def job(cell: Cell, folder: Path, cores: int) -> Job:
         executor = {"name": "inline"} if cores == 1 else {"name": "processes", "workers": cores}
     elif "executor" in known:
         executor = known.pop("executor")
-    return Job(dict(cell.config.tables), cell.config.modules, known, str(folder), executor, cores)
+    return CellJob(dict(cell.config.tables), cell.config.modules, known, str(folder), executor, cores)
 
 
 @final
@@ -40,10 +40,10 @@ class LocalRunner:
 
     def __init__(self) -> None:
         self.cores = self.widest = cores()
-        self._running: dict[str, Process] = {}
+        self._running: dict[str, CellProcess] = {}
 
     def start(self, cell: Cell, folder: Path, cores: int) -> None:
-        self._running[cell.id] = Process(job(cell, folder, cores))
+        self._running[cell.id] = CellProcess(job(cell, folder, cores))
 
     def news(self, seconds: float) -> list[tuple[str, News]]:
         """What cells have told, waiting up to `seconds` for the first of it. One that has ended is told as such."""
@@ -71,10 +71,10 @@ class LocalRunner:
 
 
 @final
-class Process:
+class CellProcess:
     """One cell's process, and what it says."""
 
-    def __init__(self, work: Job):
+    def __init__(self, work: CellJob):
         ours, theirs = socket.socketpair()
         self._log: IO[bytes] = tempfile.TemporaryFile(prefix="afbs-")  # noqa: SIM115
         package = str(Path(__file__).parents[2])

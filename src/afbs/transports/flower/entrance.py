@@ -8,7 +8,7 @@ from afbs.privacy.halves import TwoHalves, one_cluster
 from afbs.seeds import Key
 from afbs.transports.flower import messages
 from afbs.transports.flower.labels import Conversation
-from afbs.transports.flower.wire import Answer, Failure, Then
+from afbs.transports.flower.wire import Failure, Heard, Then
 from afbs.types import ClientId, ClientInfo, Grouping, Instant
 
 if TYPE_CHECKING:
@@ -66,7 +66,7 @@ class Entrance:
             if client in self.waiting and not self.opened:
                 del self.waiting[client]
 
-    def _introduced(self, node: int, answer: Answer) -> None:
+    def _introduced(self, node: int, answer: Heard) -> None:
         fleet, roster = self._fleet, self._fleet.roster
         self.asking.discard(node)
         if isinstance(answer, Failure):

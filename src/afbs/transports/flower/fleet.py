@@ -17,7 +17,7 @@ from afbs.transports.flower.inbox import Inbox
 from afbs.transports.flower.roster import Roster, load
 from afbs.transports.flower.session import FlowerSession
 from afbs.transports.flower.uploads import Traffic, Uploads
-from afbs.transports.flower.wire import Answer, Clock, Failure, RealClock, Wire
+from afbs.transports.flower.wire import Clock, Failure, Heard, RealClock, Wire
 from afbs.types import ClientId, ClientInfo, Grouping, Instant, Order, RunError, Vector
 
 _CENSUS_SECONDS = 3.0
@@ -191,7 +191,7 @@ class FlowerFleet(AnyFleet):
             lambda answer: self._late(order, answer),
         )
 
-    def _trained(self, order: Order, answer: Answer, asked: float) -> None:
+    def _trained(self, order: Order, answer: Heard, asked: float) -> None:
         if isinstance(answer, Failure):
             if answer.silent:
                 self.silent.add(order.client)
@@ -239,7 +239,7 @@ class FlowerFleet(AnyFleet):
         if failures >= _FAILURES:
             self._benched[client] = self.clock.now() + min(_BENCH_SECONDS * 2.0 ** (failures - _FAILURES), 3600.0)
 
-    def _late(self, order: Order, answer: Answer) -> None:
+    def _late(self, order: Order, answer: Heard) -> None:
         """Its order was given up; but the client is there again."""
         what = "an error, too late" if isinstance(answer, Failure) else "an answer, too late"
         self.note(what, client=order.client, order=order.sequence)

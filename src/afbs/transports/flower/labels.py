@@ -8,8 +8,7 @@ from typing import Protocol, final
 from afbs.privacy.halves import Answer, Talk
 from afbs.privacy.messages import RefusedError, packed, unpacked
 from afbs.transports.flower import messages
-from afbs.transports.flower.wire import Answer as Heard
-from afbs.transports.flower.wire import Failure
+from afbs.transports.flower.wire import Failure, Heard
 from afbs.types import ClientId, Grouping
 
 

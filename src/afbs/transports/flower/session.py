@@ -9,7 +9,7 @@ import numpy as np
 
 from afbs.interfaces import Session
 from afbs.transports.flower import messages
-from afbs.transports.flower.wire import Answer, Failure
+from afbs.transports.flower.wire import Failure, Heard
 from afbs.types import ClientId, Evaluated, Fetch, Order, Shipped, Task, Vector
 
 if TYPE_CHECKING:
@@ -64,7 +64,7 @@ class FlowerSession(Session):
             lambda answer: self._fetched(task, answer, asked),
         )
 
-    def _fetched(self, task: Fetch, answer: Answer, asked: float) -> None:
+    def _fetched(self, task: Fetch, answer: Heard, asked: float) -> None:
         fleet, order = self._fleet, task.order
         self._fetching -= 1
         if isinstance(answer, Failure):

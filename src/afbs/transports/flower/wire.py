@@ -51,8 +51,8 @@ class Failure(NamedTuple):
     silent: bool = False
 
 
-Answer: TypeAlias = RecordDict | Failure
-Then: TypeAlias = Callable[[Answer], None]
+Heard: TypeAlias = RecordDict | Failure
+Then: TypeAlias = Callable[[Heard], None]
 
 
 @dataclass(frozen=True)
@@ -63,7 +63,7 @@ class _Asked:
     late: Then
 
 
-def _ignore(answer: Answer) -> None: ...
+def _ignore(answer: Heard) -> None: ...
 
 
 @final
