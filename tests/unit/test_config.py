@@ -27,7 +27,11 @@ from afbs.types import Training, UserError
 from small import Softmax
 
 ROOT = Path(__file__).parents[2]
-EXAMPLES = sorted(path for path in ROOT.glob("examples/**/*.toml") if "\n[sweep" not in path.read_text())
+EXAMPLES = sorted(
+    path
+    for path in ROOT.glob("examples/**/*.toml")
+    if path.name != "pyproject.toml" and "\n[sweep" not in path.read_text()
+)
 
 
 def test_an_empty_configuration_is_complete() -> None:
