@@ -55,7 +55,7 @@ def two_nodes() -> Iterator[str]:
         yield cluster.address
     finally:
         ray.shutdown()
-        cluster.shutdown()  # type: ignore[no-untyped-call]
+        cluster.shutdown()
 
 
 def pids(name: str) -> list[int]:
