@@ -28,6 +28,7 @@ def trial(tmp_path: Path) -> Iterator[Trial]:
     assert not made.cluster.stragglers()
 
 
+@pytest.mark.long
 def test_afbs_trains_to_the_end_while_a_node_is_killed_another_comes_late_and_a_stranger_is_refused(
     trial: Trial,
 ) -> None:

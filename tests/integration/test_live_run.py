@@ -116,7 +116,7 @@ def oracle(folder: Path, fleet: Fleet) -> Any:
 
     algorithm, model = fleet.algorithm, fleet.world.start
     memory = algorithm.begin(model)
-    for event in decisions(algorithm, fleet.world, Replay(recorded(folder)), versions=10**6):
+    for event in decisions(algorithm, fleet.world, Replay(recorded(folder)), versions=len(recorded(folder, "step"))):
         if isinstance(event, Decided):
             line = next(line for line in recorded(folder, "step") if line["version"] == event.version)
             used = [update for update in event.step.used if update.order.sequence in line["used"]["order"]]
