@@ -101,9 +101,9 @@ def resume(
         return Result.open(path)
     known = read_meta(path) if (path / "meta.json").exists() else None
     config = with_kernel(load(path / "config.toml", overrides, modules=known.get("modules", ()) if known else ()))
+    _refuse_live(config)
     if known is not None:
         provenance.refuse_changes(config, path, known.get("settings", {}))
-    _refuse_live(config)
     with (
         watched(config.name, config.run.horizon, progress, on_progress) as observe,
         closing(config.executor.start()) as pool,
