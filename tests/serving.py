@@ -17,7 +17,7 @@ from afbs.report.live import application
 @contextmanager
 def served(root: Path, **more: Any) -> Iterator[str]:
     app = application(root, **more)
-    server = uvicorn.Server(uvicorn.Config(app, port=0, log_level="error", timeout_graceful_shutdown=1))
+    server = uvicorn.Server(uvicorn.Config(app, port=0, log_level="error", ws="none", timeout_graceful_shutdown=1))
     thread = threading.Thread(target=lambda: asyncio.run(server.serve()), daemon=True)
     thread.start()
     try:

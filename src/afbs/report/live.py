@@ -203,7 +203,7 @@ def serve(root: Path, host: str, port: int, token: str | None, ready: Callable[[
         raise UserError(f"{missing} Install it with: pip install 'afbs[live]'") from None
     with listening(host, port) as sock:
         ready(sock.getsockname()[1])
-        config = uvicorn.Config(app, log_level="warning", timeout_graceful_shutdown=1)
+        config = uvicorn.Config(app, log_level="warning", ws="none", timeout_graceful_shutdown=1)
         with contextlib.suppress(KeyboardInterrupt):
             uvicorn.Server(config).run(sockets=[sock])
 
