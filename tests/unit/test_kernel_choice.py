@@ -91,16 +91,3 @@ def test_a_native_run_is_not_taken_up_with_torch(tmp_path: Path, monkeypatch: py
     monkeypatch.setattr(choice, "best", lambda: None)
     with pytest.raises(UserError, match=r'`model.kernel` = "native"'):
         afbs.resume(tmp_path / "run")
-
-
-def test_a_folder_that_is_older_than_the_choice_is_taken_up_with_torch(tmp_path: Path) -> None:
-    done = afbs.run(IMAGES, folder=tmp_path / "run", **TORCH).record.result
-    assert done is not None
-    (tmp_path / "run/result.json").unlink()
-    file = tmp_path / "run/config.toml"
-    older = file.read_text().replace('kernel = "torch"\n', "")
-    assert older != file.read_text()
-    file.write_text(older)
-    result = afbs.resume(tmp_path / "run").record.result
-    assert result is not None
-    assert result["sha256"] == done["sha256"]
