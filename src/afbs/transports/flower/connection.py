@@ -28,24 +28,24 @@ class FlowerConnection(Connection):
     def __init__(self, fleet: FlowerFleet):
         self._fleet = fleet
         self._began = fleet.clock.now()
-        self._started = False
+        self.started = False
         self._last = 0.0
         self._watched: set[ClientId] = set()
         self._reminded = 0.0
         self._to_drop: list[int] = []
 
     def now(self) -> float:
-        return self._fleet.clock.now() - self._began if self._started else 0.0
+        return self._fleet.clock.now() - self._began if self.started else 0.0
 
     def _start(self, time: float = 0.0) -> None:
-        self._started = True
+        self.started = True
         self._began = self._fleet.clock.now() - time
         self._fleet.wire.heard = self._fleet.clock.now()
 
     def publish(self, version: int, params: Vector) -> None:
         """The version is safe: what its step took in need not be kept any more."""
         fleet = self._fleet
-        if not self._started:
+        if not self.started:
             self._start()
         wanted = {order.version for order, _ in fleet.adopted.values()}
         fleet.models = {kept: model for kept, model in fleet.models.items() if kept in wanted}
@@ -53,7 +53,7 @@ class FlowerConnection(Connection):
         if self._to_drop:
             fleet.inbox.drop(self._to_drop)
             self._to_drop.clear()
-            fleet.remark({"event": "traffic", "time": self.now(), **fleet.traffic()})
+            fleet.report()
 
     def settled(self, order: Order) -> None:
         self._to_drop.append(order.sequence)

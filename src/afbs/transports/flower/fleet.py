@@ -76,6 +76,7 @@ class FlowerFleet(AnyFleet):
         self._benched: dict[ClientId, float] = {}
         """Clients that failed several times in a row, and until when they are left alone."""
         self._counted = -_CENSUS_SECONDS
+        self._counted_here = 0
         self.connection = FlowerConnection(self)
 
     # the run
@@ -101,11 +102,13 @@ class FlowerFleet(AnyFleet):
         self.news.clear()  # nobody joins a run that has not begun
         return infos, self.roster.grouping
 
-    def gather_again(self, known: Collection[ClientId], settled: Collection[int], traffic: Mapping[str, int]) -> None:
+    def gather_again(self, known: Collection[ClientId], settled: Collection[int], account: Mapping[str, Any]) -> None:
         self.entrance.settled = frozenset(settled)
         self.inbox.drop(settled)
         self.entrance.opened = True
-        self.moved = Traffic(**traffic)
+        if account:
+            self.moved = Traffic(**account["traffic"])
+            self.uploads.recall(account["measured"])
         for client, member in sorted(self.roster.members.items()):
             if client not in known:  # admitted, and then the server was killed before it said so
                 self.news.append(Instant(0.0, joined=[member.info]))
@@ -117,8 +120,16 @@ class FlowerFleet(AnyFleet):
     def session(self, local: Session) -> Session:
         return FlowerSession(self, local)
 
-    def traffic(self) -> Mapping[str, int]:
-        return self.moved.line()
+    def account(self) -> Mapping[str, Any]:
+        self._counted_here = len(self.here())
+        return {
+            "clients": self._counted_here,
+            "traffic": self.moved.line(),
+            "measured": self.uploads.measured(),
+        }
+
+    def report(self) -> None:
+        self.remark({"event": "fleet", "time": self.connection.now(), **self.account()})
 
     # one turn
 
@@ -148,6 +159,8 @@ class FlowerFleet(AnyFleet):
         for node in sorted(present - self._present):
             self.entrance.greet(node)
         self._present = present
+        if self.connection.started and len(self.here()) != self._counted_here:
+            self.report()
 
     def here(self) -> set[ClientId]:
         """Clients that can be given work."""
