@@ -16,6 +16,7 @@ from afbs.experiment.tracing import export_trace
 from afbs.record.lines import PLANNED
 from afbs.record.result import Result
 from afbs.record.seal import lines
+from afbs.report.follow import Cursor, Follower
 from afbs.types import RunError
 from deployment import ALGORITHMS, CLIENTS, Deployment, tables
 from grid import MemoryGrid, order_of
@@ -212,3 +213,20 @@ def test_a_run_that_has_ended_is_not_begun_again(tmp_path: Path) -> None:
     again = deployment.serve(MemoryGrid(deployment.nodes))
     np.testing.assert_array_equal(first.params, again.params)
     assert "has ended" in deployment.said[-1]
+
+
+def test_whoever_watches_sees_who_is_there_how_long_orders_take_and_what_was_moved(tmp_path: Path) -> None:
+    deployment = eventful(tmp_path, "fedbuff")
+    result = deployment.serve()
+    follower = Follower(deployment.folder)
+    follower.poll()
+    now = follower.since(Cursor())[0]["now"]
+    assert (now["progress"], now["goal"]) == (1.0, 20)
+    fleet = now["fleet"]
+    assert (fleet["clients"], fleet["known"]) == (CLIENTS, CLIENTS)
+    assert 3.0 <= fleet["latency"][0] <= fleet["latency"][1] <= 28.5  # as long as `uneven` says, and one poll more
+    assert result.record.result is not None
+    moved = result.record.result["traffic"]
+    assert [fleet[name] for name in ("uploaded", "spared", "sent")] == [moved[name] for name in ("uploaded", "spared", "sent")]
+    here = [line["clients"] for line in deployment.recorded("fleet")]
+    assert min(here) == CLIENTS - 2, "the one that was killed was missed before the late one came"
