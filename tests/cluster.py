@@ -7,7 +7,7 @@ import os
 import signal
 import subprocess
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,36 @@ from afbs.apps.cluster import CONNECTION, Cluster
 from afbs.apps.project import write_project
 
 SETTINGS = "training.epochs=1 training.lr=0.1 evaluation.every=2 transport.poll_seconds=0.2"
+PATIENCE = 400.0
+"""Seconds after which an event will not come any more, on however busy a machine."""
+GATED = """
+import os
+import time
+from pathlib import Path
+
+from afbs.apps import client_app
+from trial.dataset import load
+
+HERE = Path(__file__).parent
+GATE, WAITS = Path({gate!r}), Path(os.environ.get("FLWR_HOME", ".")).parent / "waits"
+
+
+def train(network, samples, labels, lesson):
+    import torch
+
+    while GATE.exists():
+        WAITS.touch()
+        time.sleep(0.1)
+    optimizer = torch.optim.SGD(network.parameters(), lr=lesson.rate)
+    for rows in torch.randperm(len(labels)).split(lesson.batch_size):
+        optimizer.zero_grad()
+        torch.nn.functional.cross_entropy(network(samples[rows]), labels[rows]).backward()
+        optimizer.step()
+
+
+app = client_app(HERE / "afbs.toml", load=load, train=train)
+"""
+"""An app whose nodes train with a function of their own, which waits while there is a gate."""
 
 
 class Trial:
@@ -25,8 +55,12 @@ class Trial:
         self.cluster = Cluster(place / "fleet")
         self.app = place / "trial"
         self.folder = place / "run"
+        self.gate = place / "gate"
         self.started: list[subprocess.Popen[bytes]] = []
         write_project(self.app)
+
+    def with_gate(self) -> None:
+        (self.app / "trial" / "client_app.py").write_text(GATED.format(gate=str(self.gate)))
 
     def submit(self, settings: str) -> subprocess.Popen[bytes]:
         """`flwr run`, which ends when the run does."""
@@ -45,15 +79,30 @@ class Trial:
         lines = path.read_bytes().split(b"\n")[:-1] if path.exists() else []
         return [line for line in map(json.loads, lines) if not kinds or line["event"] in kinds]
 
-    def wait(self, what: str, until: Callable[[], object], seconds: float) -> None:
-        limit = time.monotonic() + seconds
+    def wait(self, what: str, until: Callable[[], object]) -> None:
+        limit = time.monotonic() + PATIENCE
         while not until():
             if time.monotonic() > limit:
-                raise AssertionError(f"{what} did not happen within {seconds:.0f} s; logs are in {self.place}.")
-            time.sleep(0.3)
+                raise AssertionError(f"{what} did not happen; logs are in {self.place}.")
+            time.sleep(0.2)
+
+    def wait_at_the_gate(self, nodes: Iterable[int]) -> None:
+        """Shut it; when all of them stand before it, nobody's update is on its way."""
+        self.gate.touch()
+        for node in nodes:
+            waits = self.cluster.folder / "nodes" / str(node) / "waits"
+            waits.unlink(missing_ok=True)
+            self.wait(f"Node {node} at the gate", waits.exists)
+
+    def stepped(self, steps: int) -> None:
+        self.wait(f"Step {steps}", lambda: len(self.recorded("step")) >= steps)
+
+    def ended(self) -> None:
+        self.wait("The end", (self.folder / "result.json").exists)
 
     def log(self, name: str) -> str:
-        return (self.cluster.folder / "logs" / f"{name}.log").read_text(errors="replace")
+        path = self.cluster.folder / "logs" / f"{name}.log"
+        return path.read_text(errors="replace") if path.exists() else ""
 
     def close(self) -> None:
         for process in self.started:
@@ -65,7 +114,7 @@ class Trial:
     def servers(self) -> list[int]:
         """The processes of ServerApps that run now."""
         found = []
-        for pid in self.cluster.stragglers():
+        for pid in self.cluster.running():
             try:
                 if b"flwr-serverapp" in Path(f"/proc/{pid}/cmdline").read_bytes():
                     found.append(pid)

@@ -157,9 +157,7 @@ def _testing(config: Config, dataset: Dataset) -> Workload:
     )
 
 
-def _past(
-    recorded: Sequence[_Line], clients: Sequence[ClientInfo], version: int
-) -> tuple[set[int], set[int], _Line]:
+def _past(recorded: Sequence[_Line], clients: Sequence[ClientInfo], version: int) -> tuple[set[int], set[int], _Line]:
     """Whom the record knows, the orders that are over once there is this version, and the fleet's last account."""
     known = {client.id for client in clients}
     settled: set[int] = set()

@@ -53,7 +53,8 @@ def _numbers(where: str, row: list[str], value: str, earliest: float) -> tuple[C
     except (ValueError, IndexError):
         raise UserError(f"{where}: {','.join(row)!r} is not a client's number, a start and its {value}.") from None
     if client < 0 or not earliest <= start < math.inf:
-        raise UserError(f"{where}: client must be 0 or above and start {earliest:g} or above, got {client} and {start:g}.")
+        least = "0 or above" if earliest == 0 else f"0 and {earliest:g} or above"
+        raise UserError(f"{where}: client and start must be {least}, got {client} and {start:g}.")
     if value == "duration" and not BRIEFEST <= other <= LONGEST:
         raise UserError(f"{where}: the duration must be between {BRIEFEST:g} and {LONGEST:g} seconds, got {other:g}.")
     if value == "end" and not other > start:
