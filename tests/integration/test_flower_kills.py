@@ -129,7 +129,7 @@ def test_what_auto_measured_outlives_the_server(kill_after: Callable[[int], None
 
         def listen(*told: Any) -> None:
             gather(*told)
-            recalled.append(fleet.uploads.measured())
+            recalled.append(fleet.orders.uploads.measured())
 
         fleet.gather_again = listen  # type: ignore[method-assign]
 
