@@ -47,6 +47,12 @@ app = client_app(HERE / "afbs.toml", load=load, train=train)
 """An app whose nodes train with a function of their own, which waits while there is a gate."""
 
 
+def recorded(folder: Path) -> list[dict[str, Any]]:
+    path = folder / "events.jsonl"
+    lines = path.read_bytes().split(b"\n")[:-1] if path.exists() else []
+    return [json.loads(line) for line in lines]
+
+
 class Trial:
     """A fleet, an app, and runs of it."""
 
@@ -75,9 +81,7 @@ class Trial:
         return process
 
     def recorded(self, *kinds: str) -> list[dict[str, Any]]:
-        path = self.folder / "events.jsonl"
-        lines = path.read_bytes().split(b"\n")[:-1] if path.exists() else []
-        return [line for line in map(json.loads, lines) if not kinds or line["event"] in kinds]
+        return [line for line in recorded(self.folder) if not kinds or line["event"] in kinds]
 
     def wait(self, what: str, until: Callable[[], object]) -> None:
         limit = time.monotonic() + PATIENCE
@@ -110,6 +114,13 @@ class Trial:
                 process.kill()
                 process.wait()
         self.cluster.down()
+
+    def revive(self, warm: bool = False) -> None:
+        """Start the nodes that are not there. Flower turns one away that it has not missed yet; then it is tried again
+        the next time."""
+        for process in self.cluster.processes():
+            if process.name != "superlink" and not process.alive:
+                self.cluster.add_node(int(process.name.removeprefix("node ")), warm=warm)
 
     def servers(self) -> list[int]:
         """The processes of ServerApps that run now."""

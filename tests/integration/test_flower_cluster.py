@@ -6,15 +6,18 @@ Its logs are kept in the test's folder, and nothing is left running.
 from __future__ import annotations
 
 import json
+import random
 import signal
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 
 import afbs
 from afbs.apps.keys import make_node_key
-from cluster import Trial
+from cluster import Trial, recorded
 
 
 @pytest.fixture
@@ -131,3 +134,68 @@ def test_eight_nodes_with_and_without_the_helper(warm: bool, trial: Trial) -> No
     trial.cluster.up(8, trial.place / "runs", warm=warm)
     trial.submit("transport.clients=8 partition.clients=8 run.in_flight=8 run.versions=8 algorithm.buffer_size=4")
     finished(trial, 8)
+
+
+@pytest.mark.long
+def test_what_was_deployed_is_simulated_from_its_trace_to_the_same_model(
+    trial: Trial, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A node is killed, and one comes late; the simulation decides the same, and trains the same on the same data."""
+    cluster = trial.cluster
+    cluster.up(3, trial.place / "runs", warm=True)
+    cluster.register([3])
+    trial.submit("transport.upload=eager transport.clients=3 run.in_flight=3 run.versions=10")
+    trial.stepped(1)
+    cluster.stop("node 1", signal.SIGKILL)
+    cluster.add_node(3, warm=True)
+    finished(trial, 10)
+    durations, presences = afbs.export_trace(trial.folder, trial.place / "fleet.csv")
+    monkeypatch.chdir(trial.app)
+    settings: dict[str, Any] = {
+        "transport.name": "simulated",
+        "latency": {"name": "trace", "path": str(durations)},
+        "availability": {"name": "observed", "path": str(presences)},
+    }
+    again = afbs.run(trial.folder / "config.toml", folder=trial.place / "simulated", progress=False, **settings)
+    taken = [
+        [(line["used"]["order"], line["dropped"]["order"]) for line in recorded(folder) if line["event"] == "step"]
+        for folder in (trial.folder, again.folder)
+    ]
+    assert taken[0] == taken[1]
+    np.testing.assert_allclose(again.params, afbs.load(trial.folder).params, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.long
+def test_ten_nodes_and_five_servers_are_killed_and_every_loss_is_explained(trial: Trial) -> None:
+    cluster, rng = trial.cluster, random.Random(4)
+    settings = (
+        "transport.clients=4 partition.clients=4 run.versions=40 transport.upload=auto transport.fetch_seconds=60"
+    )
+    cluster.up(4, trial.place / "runs", warm=True)
+    trial.submit(settings)
+    for kill in range(10):
+        trial.stepped(len(trial.recorded("step")) + 1)
+        alive = [process.name for process in cluster.processes() if process.name != "superlink" and process.alive]
+        victim = rng.choice(sorted(alive))
+        cluster.stop(victim, signal.SIGKILL)
+        if kill % 2:
+            trial.stepped(len(trial.recorded("step")) + 1)
+            trial.kill_server()
+            trial.submit(settings)
+        trial.revive(warm=True)
+    trial.ended()
+
+    record = trial.recorded()
+    steps = [line for line in record if line["event"] == "step"]
+    assert [line["version"] for line in steps] == list(range(1, 41))
+    assert len(trial.recorded("resume")) == 5
+    arrived = [line["order"] for line in record if line["event"] == "arrival"]
+    taken = [order for line in steps for part in ("used", "dropped") for order in line[part]["order"]]
+    missing = [order for line in steps for order in line["missing"]]
+    lost = [line["order"] for line in record if line["event"] == "lost"]
+    assert len(arrived) == len(set(arrived))
+    assert len(taken) == len(set(taken))
+    assert set(taken) | set(missing) <= set(arrived)
+    explained = {line.get("order") for line in record if line["event"] == "remark"}
+    assert {*lost, *missing} <= explained
+    assert afbs.verify(trial.folder).good
