@@ -7,7 +7,7 @@ import os
 import signal
 import subprocess
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +35,7 @@ def train(network, samples, labels, lesson):
     while GATE.exists():
         WAITS.touch()
         time.sleep(0.1)
+    WAITS.unlink(missing_ok=True)
     optimizer = torch.optim.SGD(network.parameters(), lr=lesson.rate)
     for rows in torch.randperm(len(labels)).split(lesson.batch_size):
         optimizer.zero_grad()
@@ -90,13 +91,19 @@ class Trial:
                 raise AssertionError(f"{what} did not happen; logs are in {self.place}.")
             time.sleep(0.2)
 
-    def wait_at_the_gate(self, nodes: Iterable[int]) -> None:
-        """Shut it; when all of them stand before it, nobody's update is on its way."""
+    def shut_the_gate(self) -> set[int]:
+        """Wait until everybody who has an order stands before it, so that nobody's update is on its way; say who."""
         self.gate.touch()
-        for node in nodes:
-            waits = self.cluster.folder / "nodes" / str(node) / "waits"
-            waits.unlink(missing_ok=True)
-            self.wait(f"Node {node} at the gate", waits.exists)
+        self.wait("Everybody at the gate", lambda: self._waiting() and self._waiting() == self._at_work())
+        return self._waiting()
+
+    def _waiting(self) -> set[int]:
+        return {int(path.parent.name) for path in (self.cluster.folder / "nodes").glob("*/waits")}
+
+    def _at_work(self) -> set[int]:
+        record = self.recorded()
+        over = {line["order"] for line in record if line["event"] in ("arrival", "lost")}
+        return {line["client"] for line in record if line["event"] == "dispatch" and line["sequence"] not in over}
 
     def stepped(self, steps: int) -> None:
         self.wait(f"Step {steps}", lambda: len(self.recorded("step")) >= steps)
