@@ -88,7 +88,8 @@ class _Grid(Grid):
         return list(range(1, _NODES + 1))
 
     def push_messages(self, messages: Iterable[Message]) -> list[Any]:
-        return self._counted(lambda: [self._push(message) for message in messages])
+        numbers: list[Any] = self._counted(lambda: [self._push(message) for message in messages])
+        return numbers
 
     def pull_messages(self, message_ids: Iterable[str]) -> list[Message]:
         found, self._replies = self._replies, []

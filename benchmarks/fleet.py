@@ -58,9 +58,9 @@ def main() -> None:
     write_project(app)
     (app / "slow" / "client_app.py").write_text(_CLIENT)
     try:
-        cluster.up(_NODES - 1, options.folder / "runs")
+        cluster.up(_NODES - 1, options.folder / "runs", warm=True)
         cluster.register([_NODES - 1])
-        cluster.add_node(_NODES - 1, settings={"SLOW_SECONDS": str(options.slow)})
+        cluster.add_node(_NODES - 1, warm=True, settings={"SLOW_SECONDS": str(options.slow)})
         times = {name: _time_to(name, options.target, app, cluster, options.folder.absolute()) for name in _ARMS}
     finally:
         cluster.down()

@@ -131,7 +131,7 @@ def test_what_auto_measured_outlives_the_server(kill_after: Callable[[int], None
             gather(*told)
             recalled.append(fleet.orders.uploads.measured())
 
-        fleet.gather_again = listen  # type: ignore[method-assign]
+        fleet.gather_again = listen  # type: ignore[method-assign, assignment]
 
     deployment.serve(MemoryGrid(deployment.nodes), meet)
     assert recalled == [measured]
