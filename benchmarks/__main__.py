@@ -30,7 +30,7 @@ def main() -> None:
         "planner": (planner, lambda: planner.measure(10**4 if options.quick else 10**6, 70_000)),
         "server": (server, lambda: server.measure(200 if options.quick else 1000)),
         "loading": (loading, lambda: loading.measure(10 if options.quick else 40)),
-        "cluster": (cluster, lambda: cluster.measure(1 if options.quick else 3, 0.05 if options.quick else 0.15)),
+        "cluster": (cluster, lambda: cluster.measure(1 if options.quick else 3, 0.15 if options.quick else 0.6)),
     }
     RESULTS.mkdir(exist_ok=True)
     machine = f"{platform.processor() or platform.machine()}, Python {platform.python_version()}"
