@@ -39,7 +39,7 @@ def telling(steps: list[Decided], number: int) -> list[Decided]:
 def main(folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     steps, _, cluster_of = plan()
-    title = "A buffer fills with ten updates, and AFBS drops those both staler and smaller than the best of their cluster"
+    title = "A buffer fills with ten updates; AFBS drops those both staler and smaller than the best of their cluster"
     drawn = {
         "buffer": animation.film(telling(steps, 3), cluster_of, title),
         "flow": flow.drawing(),

@@ -152,7 +152,9 @@ def _act(film: Film, decided: Decided, cluster_of: Mapping[int, int], scale: _Sc
             (leave + LEAVE, _look(end, 0, 0.3)),
             (film.seconds, _look(end, 0, 0.3)),
         ]
-        film.add("<g {motion}>" + "".join(_disc(update, scale, colour)) + "</g>", _ordered(moments), _look(there, int(still)))
+        film.add(
+            "<g {motion}>" + "".join(_disc(update, scale, colour)) + "</g>", _ordered(moments), _look(there, int(still))
+        )
         on_top: list[str] = []
         if gone:
             on_top.append(_ring(update, scale, colour))

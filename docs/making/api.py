@@ -10,25 +10,24 @@ import afbs
 _GROUPS = {
     "running": (
         "Running, comparing, reading",
-        ("run", "resume", "compare", "sweep", "Sweep", "Outcome", "load", "Result", "verify", "Interrupted")
-        + ("configure", "populate", "model", "export_model", "export_trace", "gradient_select", "UserError", "RunError"),
+        "run resume compare sweep Sweep Outcome load Result verify Interrupted configure populate model export_model "
+        "export_trace gradient_select UserError RunError",
     ),
     "algorithm": (
         "Writing an algorithm",
-        ("Algorithm", "Pool", "Ask", "Order", "Update", "Step", "Buffer", "ClientInfo", "LocalRule", "Key")
-        + ("Vector", "Matrix", "Memory", "Facts", "ClientId", "Latency", "Availability"),
+        "Algorithm Pool Ask Order Update Step Buffer ClientInfo LocalRule Key Vector Matrix Memory Facts ClientId "
+        "Latency Availability",
     ),
 }
 _PACKAGES = ("afbs.data", "afbs.nn", "afbs.apps", "afbs.testing", "afbs.sweeps")
-_OPTIONS = "    options:\n      show_root_full_path: false\n"
 
 
 def pages() -> dict[str, str]:
-    grouped = {name for _, names in _GROUPS.values() for name in names}
+    grouped = {name for _, names in _GROUPS.values() for name in names.split()}
     assert grouped == set(afbs.__all__), f"names without a page: {grouped ^ set(afbs.__all__)}"
     made = {
         f"reference/api/{page}.md": f"# {title}\n\nAll of these are imported from `afbs`.\n\n"
-        + "".join(_entry(f"afbs.{name}") for name in names)
+        + "".join(_entry(f"afbs.{name}") for name in names.split())
         for page, (title, names) in _GROUPS.items()
     }
     made["reference/api/interfaces.md"] = _module(
@@ -36,9 +35,10 @@ def pages() -> dict[str, str]:
     )
     made["reference/api/types.md"] = _module("Values", "afbs.types", "What travels between parts; from `afbs.types`.")
     made["reference/api/packages.md"] = "# Data, layers, apps, tests\n\n" + "".join(map(_package, _PACKAGES))
-    made["reference/api/record.md"] = _module(
-        "Reading runs", "afbs.record.reader", "Below `afbs.load`; from `afbs.record.reader`."
-    ) + "\n## Reports\n\n::: afbs.report.write\n    options:\n      heading_level: 3\n"
+    made["reference/api/record.md"] = (
+        _module("Reading runs", "afbs.record.reader", "Below `afbs.load`; from `afbs.record.reader`.")
+        + "\n## Reports\n\n::: afbs.report.write\n    options:\n      heading_level: 3\n"
+    )
     made["reference/schema.md"] = _SCHEMA
     return made
 

@@ -9,11 +9,11 @@ from typing import Any
 
 import matplotlib
 import numpy as np
+from making.animation import COLOURS, STYLE
 
 from afbs.core.selection import BEST, SURVIVOR
 from afbs.core.staleness import hinge, polynomial
 from afbs.types import Arrived, Decided
-from making.animation import COLOURS, STYLE
 
 matplotlib.use("agg")
 import matplotlib.pyplot as plt
@@ -34,13 +34,17 @@ def selection(steps: Sequence[Decided], cluster_of: Mapping[int, int]) -> str:
             colour = COLOURS[cluster_of[update.client] % len(COLOURS)]
             kept = update in step.used
             if why == BEST:
-                axis.fill_between([update.staleness + 0.12, stalest], 0.8, update.examples * 0.93, color=colour, alpha=0.13, lw=0)
+                axis.fill_between(
+                    [update.staleness + 0.12, stalest], 0.8, update.examples * 0.93, color=colour, alpha=0.13, lw=0
+                )
             axis.scatter(
                 update.staleness, update.examples, s=110 if why == BEST else 46, marker="*" if why == BEST else "o",
                 facecolors=colour if kept else "none", edgecolors=colour, linewidths=1.4, zorder=3,
             )  # fmt: skip
             if why == SURVIVOR:
-                axis.annotate("lucky", (update.staleness, update.examples), (4, 4), textcoords="offset points", fontsize=8)
+                axis.annotate(
+                    "lucky", (update.staleness, update.examples), (4, 4), textcoords="offset points", fontsize=8
+                )
         axis.set(yscale="log", xlim=(-0.6, stalest), ylim=(0.8, largest))
         axis.set_title(f"version {decided.version}: {len(step.dropped)} dropped", fontsize=10)
     figure.supxlabel("staleness", fontsize=11)
@@ -54,7 +58,9 @@ def staleness(arrivals: Mapping[str, Sequence[Arrived]]) -> str:
     for axis, (name, events), colour in zip(axes.flat, arrivals.items(), COLOURS, strict=False):
         found = np.array([event.update.staleness for event in events])
         bins = np.arange(0, 16) - 0.5
-        axis.hist(np.minimum(found, 14), bins=bins, weights=np.full(len(found), 1 / len(found)), color=colour, rwidth=0.82)
+        axis.hist(
+            np.minimum(found, 14), bins=bins, weights=np.full(len(found), 1 / len(found)), color=colour, rwidth=0.82
+        )
         axis.axvline(found.mean(), color=_INK, linewidth=1, linestyle=(0, (3, 3)))
         axis.set_title(f"{name}: mean {found.mean():.1f}, stalest {found.max()}", fontsize=10)
         axis.set_xticks([0, 5, 10, 14], ["0", "5", "10", "14+"])

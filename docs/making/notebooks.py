@@ -43,7 +43,9 @@ def _output(output: Mapping[str, Any]) -> str:
     if "image/svg+xml" in data:
         return f'<div class="output">{_compact("".join(data["image/svg+xml"]))}</div>\n'
     if "image/png" in data:
-        return f'<div class="output"><img alt="What the code drew" src="data:image/png;base64,{_one_line(data)}"></div>\n'
+        return (
+            f'<div class="output"><img alt="What the code drew" src="data:image/png;base64,{_one_line(data)}"></div>\n'
+        )
     said = "".join(output.get("text", data.get("text/plain", ())))
     return f'<pre class="output"><code>{html.escape(_COLOURS.sub("", said).rstrip())}</code></pre>\n' if said else ""
 
