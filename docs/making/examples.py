@@ -7,6 +7,7 @@ from pathlib import Path
 from making.links import anchor
 
 _LANGUAGES = {".py": "python", ".toml": "toml", ".md": "markdown"}
+_FOUND_LAST = "---\nsearch:\n  boost: 0.1\n---\n\n"
 _HEAD = """# Examples
 
 Every file of `examples/`, as it is. `afbs quickstart` runs the first one; the others are named on the pages that use
@@ -16,12 +17,13 @@ them. All of them are run by the tests.
 
 
 def pages(root: Path) -> dict[str, str]:
-    return {
+    made = {
         "reference/examples.md": _examples(root),
         "reference/changes.md": (root / "CHANGELOG.md").read_text(encoding="utf-8"),
         "reference/contributing.md": (root / "CONTRIBUTING.md").read_text(encoding="utf-8"),
         "reference/peers.md": (root / "benchmarks/peers/README.md").read_text(encoding="utf-8"),
     }
+    return {path: _FOUND_LAST + text for path, text in made.items()}
 
 
 def _examples(root: Path) -> str:

@@ -38,6 +38,7 @@ _MORE = {
     "executor": "[Use many machines](../../scale.md) compares them.",
     "sweep": "[Sweep and search](../../sweeps.md) explains it.",
 }
+_FOUND_FIRST = "---\nsearch:\n  boost: 4\n---\n\n"
 _KERNEL = Setting("kernel", '"auto" | "native" | "torch"', '"auto"', "What trains: C functions, or torch alone.")
 
 
@@ -46,7 +47,8 @@ def pages() -> dict[str, str]:
     made |= {kind: _parts_page(kind) for kind in _KINDS}
     made["sweep"] = _table_page("sweep", SweepSettings) + _block("sweep.search", SearchSettings, level=2)
     assert set(made) == set(_WORDS), "a table has no words, or words no table"
-    return {"reference/settings/index.md": _index()} | {f"reference/settings/{t}.md": made[t] for t in made}
+    made["index"] = _index()
+    return {f"reference/settings/{name}.md": _FOUND_FIRST + text for name, text in made.items()}
 
 
 def _tables() -> dict[str, Any]:
