@@ -89,3 +89,7 @@ def test_the_doctor_trains_for_a_moment(monkeypatch: pytest.MonkeyPatch, capsys:
     said = re.search(r"speed +([\d,]+) samples/s", capsys.readouterr().out)
     assert said
     assert int(said[1].replace(",", "")) > 0
+
+
+def test_a_citation_names_this_version() -> None:
+    assert f"\nversion: {afbs.__version__}\n" in (ROOT / "CITATION.cff").read_text()
