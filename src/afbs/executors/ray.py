@@ -47,10 +47,15 @@ class Ray(Executor):
     """
 
     workers: Annotated[int, Ge(0), Le(100_000)] = 0
+    """How many; 0: as many as the cluster has room for."""
     cpus: Annotated[float, Ge(0)] = 1.0
+    """Of each worker, as Ray counts them."""
     gpus: Annotated[float, Ge(0)] = 0.0
+    """Of each worker."""
     memory: Annotated[float, Ge(0)] = 0.0
+    """MB that a worker needs, so that Ray does not put too many on one machine."""
     address: str = ""
+    """Of the cluster; `auto` is the one that runs here, and without one a cluster is started on this machine."""
 
     @property
     def number(self) -> int:
