@@ -58,6 +58,10 @@ class Found:
         """It ended before its time, because clients trained with next to no learning rate."""
         return self.reason == "learning rate"
 
+    def accuracy_at(self, time: float) -> float:
+        """Between two evaluations on the straight line."""
+        return float(np.interp(time, [point[0] for point in self.curve], [point[2] for point in self.curve]))
+
 
 def found(cell: Cell, folder: Path) -> Found:
     """From a run folder."""

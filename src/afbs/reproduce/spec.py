@@ -87,7 +87,8 @@ class Spec:
         """The paper's setting as it is read here; docs/reproduction.md says where the paper leaves a choice."""
         text = self.dataset == "sst2"
         share = 0.1 if self.clusters >= _MANY_CLUSTERS else _LEAST_SHARE
-        moments: dict[str, Any] = {"points": 300, "spacing": "log", "every": 0}
+        whole = self.virtual_days >= paper_days(self.dataset)
+        moments: dict[str, Any] = {"points": 300 if whole else 150, "spacing": "log", "every": 0}
         if self.method in _SYNCHRONOUS:
             moments = {"points": 1, "spacing": "log", "every": 1}
         return {
@@ -128,6 +129,6 @@ def paper_days(dataset: str) -> float:
 def _words(path: str, value: Any) -> str:
     key = path.rpartition(".")[2]
     if key == "name":
-        return str(value)
+        return str(value).rpartition(":")[2].lower()
     told = f"{value:g}" if isinstance(value, float) else str(value).lower()
     return f"{key}-{told}".replace("_", "-")
