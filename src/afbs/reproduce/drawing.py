@@ -65,3 +65,52 @@ def held(run: Found, moments: Any) -> Any:
     times = np.array([point[0] for point in run.curve])
     accuracy = np.array([point[2] for point in run.curve])
     return accuracy[np.clip(np.searchsorted(times, moments, side="right") - 1, 0, None)]
+
+
+def by_version(arms: Mapping[str, Sequence[Found]]) -> Panel:
+    """Accuracy against versions, a line a run."""
+
+    def draw(axes: Any) -> None:
+        for (title, runs), look in zip(arms.items(), looks(list(arms)), strict=True):
+            for place, run in enumerate(runs):
+                versions, accuracy = [point[1] for point in run.curve], [100 * point[2] for point in run.curve]
+                label = title if place == 0 else None
+                axes.plot(versions, accuracy, label=label, **line_style(look, len(versions)))
+        axes.set_xlabel("round")
+        axes.set_ylabel("test accuracy, %")
+        axes.legend()
+
+    return draw
+
+
+def series(lines: Mapping[str, Sequence[Sequence[float]]], axis: str) -> Panel:
+    """Means over runs, with a band from the lowest to the highest."""
+
+    def draw(axes: Any) -> None:
+        for (title, runs), look in zip(lines.items(), looks(list(lines)), strict=True):
+            values = np.array(runs)
+            turns = np.arange(1, values.shape[1] + 1)
+            axes.plot(turns, values.mean(axis=0), label=title, **line_style(look, len(turns)))
+            axes.fill_between(turns, values.min(axis=0), values.max(axis=0), color=look.light, alpha=0.15, lw=0)
+        axes.set_xlabel(axis)
+        axes.set_ylabel("cosine")
+        axes.legend()
+
+    return draw
+
+
+def bars(groups: Mapping[str, Sequence[float]], across: str, up: str) -> Panel:
+    """Bars side by side."""
+
+    def draw(axes: Any) -> None:
+        width = 0.8 / len(groups)
+        for place, ((title, values), look) in enumerate(zip(groups.items(), looks(list(groups)), strict=True)):
+            hatch = "//" if place % 2 else None
+            x = np.arange(len(values)) + (place - (len(groups) - 1) / 2) * width
+            axes.bar(x, values, width, label=title, color=look.light, hatch=hatch, edgecolor="white", linewidth=0.4)
+        axes.set_xlabel(across)
+        axes.set_ylabel(up)
+        axes.set_xticks(range(len(next(iter(groups.values())))))
+        axes.legend()
+
+    return draw

@@ -42,6 +42,8 @@ COLUMNS = (
 )
 """The order in which they are run: what says most comes first."""
 _SYNCHRONOUS = ("fedavg", "feddyn")
+_PATHS = {"aged": "afbs.reproduce.aged:Aged"}
+"""Algorithms that exist for one figure only."""
 _LR = 0.01
 _FROZEN = 0.01
 """Once clients train with less than this share of the first rate, nothing moves any more, and a run may end."""
@@ -110,7 +112,7 @@ class Spec:
                 "lr_decay_unit": "update",
             },
             "latency": {"name": "uniform", "low": 0, "high": 6000, "per": "client"},
-            "algorithm": {"name": self.method},
+            "algorithm": {"name": _PATHS.get(self.method, self.method)},
             "clusters": {"name": "projection", "number": self.clusters, "noise": 0.001},
             "run": {
                 "seed": self.seed,
