@@ -10,14 +10,14 @@ from afbs.reproduce.published import figures
 from afbs.reproduce.spec import TITLES, Spec, paper_days
 
 WITHOUT = (("algorithm.clustering", False),)
-_ARMS = {"w/o clustering": WITHOUT, "w/ clustering": ()}
+ARMS = {"w/o clustering": WITHOUT, "w/ clustering": ()}
 _COLUMNS = (("cifar10", 3), ("cifar10", 5), ("mnist", 3), ("mnist", 5), ("cifar100", 3), ("cifar100", 5))
 
 
 def specs(choice: Choice) -> list[Spec]:
     """The arm with clustering is a run of Table 2."""
     columns = [column for column in _COLUMNS if choice.takes(*column)]
-    wanted = [Spec(*column, "afbs", changes=changes) for column in columns for changes in _ARMS.values()]
+    wanted = [Spec(*column, "afbs", changes=changes) for column in columns for changes in ARMS.values()]
     return list(choice.with_seeds(wanted))
 
 
@@ -26,7 +26,7 @@ def _page(choice: Choice, finds: Finds) -> Page:
     tables = []
     for dataset, clusters in sorted(column for column in _COLUMNS if choice.takes(*column)):
         rows, values = [], []
-        for arm, changes in _ARMS.items():
+        for arm, changes in ARMS.items():
             runs = known(list(choice.with_seeds([Spec(dataset, clusters, "afbs", changes=changes)])), finds)
             told, numbers = accuracy_row(paper[arm, dataset, clusters], [run.final for run in runs])
             rows.append([arm, *told, remark(runs, paper_days(dataset))])
