@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
+from typing import Any
 
 import pytest
 
 from afbs.reproduce import PLANS, Choice
-from afbs.reproduce.beside import accuracy_row, time_row
-from afbs.reproduce.found import thinned
+from afbs.reproduce.beside import accuracy_row, remark, time_row
+from afbs.reproduce.found import Found, thinned
+from afbs.reproduce.plans import Finds
 from afbs.reproduce.plans.published import neighbour, reason
 from afbs.reproduce.published import figures, published, target
 from afbs.reproduce.running import wanted
@@ -122,3 +124,86 @@ def test_a_thinned_curve_keeps_the_best_the_last_and_the_first_at_the_target() -
     assert points[777] in kept
     assert next(point for point in kept if point[2] >= 0.6) == points[333]
     assert thinned(points[:10], 0.6, 10) == points[:10]
+
+
+def run(spec: Spec, final: float, **facts: Any) -> Found:
+    """What such a run might have found."""
+    known = {
+        "name": spec.name,
+        "seed": spec.seed,
+        "best": final,
+        "final": final,
+        "target": 0.5,
+        "time_to_target": None,
+        "reason": "horizon",
+        "virtual_seconds": spec.virtual_days * 86_400,
+        "horizon": spec.virtual_days * 86_400,
+        "versions": 100,
+        "updates": {},
+        "trained": 1000,
+        "per_class": (),
+        "heard": {},
+        "sha256": "",
+        "seal": "",
+        "made": {},
+        "curve": ((0.0, 0, 0.1, 2.3), (spec.virtual_days * 86_400, 100, final, 1.0)),
+    }
+    return Found(**{**known, **facts})
+
+
+def test_a_run_that_froze_says_when() -> None:
+    spec = Spec("cifar10", 1, "afbs")
+    frozen = run(spec, 0.6, reason="learning rate", virtual_seconds=12.5 * 86_400)
+    assert remark([frozen], 20) == "ended at day 12.5, learning rate below 1 %"
+    assert remark([run(Spec("cifar10", 1, "afbs", days=0.5), 0.3)], 20) == "0.5 of 20 days"
+    assert remark([run(spec, 0.6)], 20) == ""
+
+
+def test_ablations_test_an_arm_against_the_one_it_names_seed_by_seed() -> None:
+    plan, choice = PLANS["ablations"], Choice(clusters=(1,), methods=("afbs", "fedbuff"))
+    gains = {1: 0.03, 2: 0.05, 3: 0.04}
+    runs = {
+        spec.name: run(spec, 0.4 + 0.02 * spec.seed + (gains[spec.seed] if spec.method == "afbs" else 0.0))
+        for spec in wanted([plan], choice)
+    }
+    step = next(table for table in plan.page(choice, Finds(runs)).tables if table.name == "step-k1")
+    told = {row["arm"]: row for row in step.values}
+    assert told["AFBS"]["against"] == "FedBuff"
+    assert told["AFBS"]["difference"] == pytest.approx(0.04)
+    # three gains of mean 0.04 and deviation 0.01: t = 0.04 / (0.01 / √3) = 6.928, of which p is 0.0202 with two degrees
+    assert told["AFBS"]["p"] == pytest.approx(0.0202, abs=2e-4)
+    assert told["FedBuff"]["difference"] == pytest.approx(-0.04)
+
+
+def test_the_fair_comparison_takes_each_methods_best_trial_and_then_the_test_set() -> None:
+    plan, choice = PLANS["fair"], Choice(clusters=(1,), methods=("fedavg",))
+    trials = wanted([plan], choice)
+    assert len(trials) == 9
+    assert all(spec.cell.config.evaluation.validation == 0.1 for spec in trials)
+    some = {spec.name: run(spec, 0.1) for spec in trials[:8]}
+    assert plan.then(choice, Finds(some)) == []
+    best = trials[5]
+    compared = plan.then(choice, Finds({spec.name: run(spec, 0.6 if spec == best else 0.2) for spec in trials}))
+    assert [spec.seed for spec in compared] == [1, 2, 3]
+    for spec in compared:
+        assert spec.cell.config.evaluation.validation == 0
+        assert spec.cell.config.training == best.cell.config.training
+        assert spec.cell.config.algorithm == best.cell.config.algorithm
+        assert spec.seed != best.seed
+
+
+def test_the_nearest_settings_come_first() -> None:
+    plan, choice = PLANS["settings"], Choice()
+    near = "cifar10-k1-afbs-lr-decay-unit-none"
+    accuracy = {spec.name: 0.45 if spec.name.startswith(near) else 0.40 for spec in wanted([plan], choice)}
+    runs = {spec.name: run(spec, accuracy[spec.name]) for spec in wanted([plan], choice) if spec.changes}
+    here = {spec.name: run(spec, 0.4, curve=((0.0, 0, 0.4, 1.0), (1.8e6, 9, 0.4, 1.0))) for spec in HERE}
+    table = plan.page(choice, Finds({**runs, **here})).tables[0]
+    assert table.values[0]["option"] == "no decay"
+    assert table.values[0]["distance"] == pytest.approx(((25 + 3 * 100) / 4) ** 0.5, abs=1e-3)
+    told = {row["option"]: row["distance"] for row in table.values}
+    assert told["as here"] == pytest.approx(10)
+    assert told["AFBS: no λ"] == pytest.approx(10)  # the other three as they are without it
+
+
+HERE = [Spec("cifar10", 1, method) for method in ("afbs", "fedbuff", "ca2fl", "fedavg")]
