@@ -31,6 +31,6 @@ def shrunk() -> Callable[[Spec], Mapping[str, Any]]:
 
 
 if __name__ == "__main__":
-    Spec.tables = shrunk()  # type: ignore[method-assign]
+    Spec.tables = shrunk()  # type: ignore[assignment, method-assign]
     sys.argv = ["afbs", "reproduce", *sys.argv[1:]]
     cli.main()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -63,7 +64,7 @@ def reproduce(
         tuple(_numbers("--seeds", seeds)),
         virtual_days,
     )
-    failed = {}
+    failed: Mapping[str, str] = {}
     if collect:
         pages = collected(names, choice, folder=folder, results=results)
     else:

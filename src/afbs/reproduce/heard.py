@@ -24,7 +24,8 @@ def heard(record: Recorded) -> dict[str, Any]:
     number = len(place)
     came = np.bincount(rows, minlength=number).astype(float)
     used = np.bincount(rows[updates.used], minlength=number).astype(float)
-    weight = np.bincount(rows[updates.used], weights=np.abs(updates.weight[updates.used]), minlength=number)
+    weight: NDArray[np.float64] = np.zeros(number)
+    np.add.at(weight, rows[updates.used], np.abs(updates.weight[updates.used]))
     steps = record.steps
     return {
         "clients": number,

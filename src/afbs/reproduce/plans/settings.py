@@ -101,7 +101,8 @@ def _page(choice: Choice, finds: Finds) -> Page:
         whole = len(misses) == len(choice.of(_METHODS))
         distance = math.sqrt(sum(miss * miss for miss in misses) / len(misses)) if whole and misses else None
         rows.append([option.title, *row, NONE if distance is None else f"{distance:.2f}"])
-        numbers = {method: runs[0] if (runs := found.get((option.title, method))) else None for method in _METHODS}
+        first = {method: found.get((option.title, method), [])[:1] for method in _METHODS}
+        numbers = {method: runs[0] if runs else None for method, runs in first.items()}
         values.append({"option": option.title, **numbers, "distance": None if distance is None else round(distance, 4)})
     order = sorted(range(len(rows)), key=lambda place: (values[place]["distance"] is None, values[place]["distance"]))
     heading = ["", *(TITLES[method] for method in choice.of(_METHODS)), "distance"]
