@@ -51,7 +51,7 @@ def _highest(paper: float | None, runs: Sequence[Found]) -> tuple[list[str], dic
 
 
 def _time(paper: float | None, runs: Sequence[Found]) -> tuple[list[str], dict[str, Any]]:
-    return time_row(paper, [run.time_to_target for run in runs], len(runs))
+    return time_row(paper, [run.time_to_target for run in runs], [run.best for run in runs])
 
 
 def _table2(choice: Choice, finds: Finds) -> Page:

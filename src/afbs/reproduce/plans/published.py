@@ -58,7 +58,7 @@ def _page(choice: Choice, finds: Finds) -> Page:
 def _told(figure: Figure, wanted: Sequence[Spec], finds: Finds) -> list[str]:
     runs = known(wanted, finds)
     if figure.table == "4" and wanted:
-        return time_row(figure.value, [run.time_to_target for run in runs], len(runs))[0]
+        return time_row(figure.value, [run.time_to_target for run in runs], [run.best for run in runs])[0]
     if wanted:
         return accuracy_row(figure.value, [run.final if figure.table == "3" else run.best for run in runs])[0]
     return [NONE if figure.value is None else f"{figure.value:g}", NONE, NONE]
