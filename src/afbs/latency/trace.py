@@ -33,8 +33,11 @@ class Trace(Latency):
     """
 
     path: str
+    """A CSV file with the columns client, start, duration."""
     period: Annotated[float, Ge(0), Le(LONGEST)] = 0.0
+    """The file starts again after so many seconds; 0 is never."""
     share: bool = False
+    """Clients that the file does not know use the rows of those it does, in turn."""
     per = "job"
 
     def __post_init__(self) -> None:
@@ -72,8 +75,11 @@ class TraceAvailability(Availability):
     """
 
     path: str
+    """A CSV file with the columns client, start, end."""
     period: Annotated[float, Ge(0), Le(LONGEST)] = 0.0
+    """The file is repeated after so many seconds; 0 is never."""
     share: bool = False
+    """Clients that the file does not know use the rows of those it does, in turn."""
 
     def __post_init__(self) -> None:
         _check_period("availability", self.period)
