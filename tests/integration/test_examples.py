@@ -49,7 +49,7 @@ def test_every_example_script_runs(script: Path, quick: list[afbs.Result], capsy
     assert capsys.readouterr().out.strip()
     assert quick
     for result in quick:
-        assert result.best_accuracy > result.history.accuracy.iloc[0]
+        assert result.best > result.history.accuracy.iloc[0]
 
 
 def test_an_algorithm_named_in_a_configuration_is_found_beside_it_from_anywhere(

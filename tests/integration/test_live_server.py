@@ -53,7 +53,7 @@ def test_the_list_names_every_run_and_its_state(tmp_path: Path) -> None:
     (tmp_path / "odd" / "meta.json").write_text('{"schema": 7}')
     runs = {run["id"]: run for run in client(tmp_path).get("/api/runs").json()["runs"]}
     assert runs["one"]["state"] == "ended"
-    assert runs["one"]["accuracy"] == 0.6
+    assert runs["one"]["value"] == "60.0 %"
     assert runs["deep/two"]["state"] == "running"
     assert runs["odd"]["state"] == "unreadable"
     assert "schema 7" in runs["odd"]["remark"]

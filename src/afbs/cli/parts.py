@@ -17,6 +17,7 @@ _KINDS = {
     "algorithms": "algorithm",
     "datasets": "data",
     "models": "model",
+    "tasks": "task",
     "latencies": "latency",
     "availabilities": "availability",
     "partitions": "partition",
@@ -32,7 +33,7 @@ def list_parts(
     kind: Annotated[str, typer.Argument(metavar="KIND", help=" | ".join(_KINDS))],
     settings: Annotated[bool, typer.Option("--settings", help="Show each one's settings with their defaults.")] = False,
 ) -> None:
-    """List what there is: algorithms, datasets, models, latencies, availabilities, partitions, clusters.
+    """List what there is: algorithms, datasets, models, tasks, latencies, availabilities, partitions, clusters.
 
     KIND is one of these words.
     """

@@ -26,6 +26,8 @@ class Npz(Source):
     test_x: str = "test_x"
     test_y: str = "test_y"
     owners: str = "owners"
+    numbers: bool = False
+    """Labels are numbers to be predicted, one or a row a sample, and not classes."""
 
     def load(self) -> Dataset:
         path = path_of("data.path", self.path)
@@ -41,7 +43,8 @@ class Npz(Source):
                 test_x, test_y, owners = (
                     file[name] if name in there else None for name in (self.test_x, self.test_y, self.owners)
                 )
-                return dataset(str(path), file[self.train_x], file[self.train_y], test_x, test_y, owners)
+                arrays = (file[self.train_x], file[self.train_y], test_x, test_y, owners)
+                return dataset(str(path), *arrays, are_numbers=self.numbers)
         except UserError:
             raise
         except Exception as error:  # a damaged archive raises nearly anything

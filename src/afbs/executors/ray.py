@@ -28,7 +28,7 @@ from afbs.executors._files import Shared
 from afbs.executors._local import LocalSession
 from afbs.executors._states import States
 from afbs.interfaces import Executor, Store, WorkerPool
-from afbs.types import Evaluated, Fetch, Matrix, RunError, Shipped, Task, Train, UserError, Vector
+from afbs.types import Assignment, Evaluated, Fetch, Matrix, RunError, Shipped, Train, UserError, Vector
 
 _QUEUE = 3
 """Tasks a worker has at hand, so that it finds the next one while the last one's result is on its way."""
@@ -126,7 +126,7 @@ class RaySession(LocalSession):
         vector: Vector = self._initial.copy()
         return vector
 
-    def submit(self, task: Task) -> None:
+    def submit(self, task: Assignment) -> None:
         if isinstance(task, Fetch):
             raise ValueError("There is nowhere to fetch from: everything is trained here.")
         slots = self.states.slots(task.order) if self.states and isinstance(task, Train) else ()

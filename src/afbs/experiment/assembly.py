@@ -6,10 +6,11 @@ from collections.abc import Callable, Iterator, Sequence
 
 from afbs.clients.workload import Workload
 from afbs.config import Config
-from afbs.engine.evaluations import Timetable
+from afbs.engine.evaluations import Subject, Timetable
 from afbs.engine.plan import follow, plan, stop_when_lr_below
-from afbs.interfaces import Connection, Scene
+from afbs.interfaces import Connection, Plain, Scene
 from afbs.population import Population
+from afbs.tasks import on_clients, on_test_set
 from afbs.types import ClientInfo, Event, Facts, Update, UserError, Waiting
 
 
@@ -41,6 +42,17 @@ def schedule(
     return stop_when_lr_below(events, config.training, least) if least else events
 
 
+def check_function(config: Config) -> None:
+    """A training function takes its own steps: it would leave out what the algorithm adds to each."""
+    rule = config.algorithm.local
+    if config.training.function and not isinstance(rule, Plain):
+        raise UserError(
+            f"`training.function`: clients of {config.tables['algorithm']['name']!r} add a term to every gradient "
+            f"({type(rule).__name__}), which a training function of your own would leave out. Algorithms such as "
+            "'afbs', 'fedbuff' and 'fedavg' add none."
+        )
+
+
 def workload(config: Config, population: Population) -> Workload:
     """What every worker is told once."""
     algorithm = config.algorithm
@@ -50,6 +62,7 @@ def workload(config: Config, population: Population) -> Workload:
         raise UserError(
             "`algorithm`: clients that remember must wait for their step (`holds`), or their order is lost."
         )
+    check_function(config)
     return Workload(
         dataset=population.dataset,
         indices=population.split.indices,
@@ -59,8 +72,21 @@ def workload(config: Config, population: Population) -> Workload:
         ships=algorithm.ships,
         seed=config.run.seed,
         device=config.run.device,
+        task=config.task,
+        held=population.held,
     )
 
 
-def timetable(config: Config) -> Timetable:
-    return Timetable(config.evaluation.grid(config.run.horizon), config.evaluation.every)
+def tested(config: Config, work: Workload) -> Subject:
+    """The test set, when it is looked at, and what comes of it."""
+    table = Timetable(config.evaluation.grid(config.run.horizon), config.evaluation.every)
+    return Subject("eval", table, work.evaluation_parts, on_test_set(config.task))
+
+
+def subjects(config: Config, work: Workload) -> list[Subject]:
+    """Everything that models are tested on."""
+    found = [tested(config, work)]
+    if any(len(chosen) for chosen in work.held):
+        table = Timetable(config.evaluation.client_grid(config.run.horizon))
+        found.append(Subject("clients", table, work.client_parts, on_clients(config.task)))
+    return found

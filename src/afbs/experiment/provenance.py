@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import os
 import platform
 import shlex
 import subprocess
 from collections.abc import Mapping
+from dataclasses import asdict
 from datetime import UTC, datetime
 from importlib import metadata
 from pathlib import Path
@@ -66,7 +68,9 @@ def meta(config: Config, population: Population, parameters: int) -> dict[str, A
         "parameters": parameters,
         "horizon": config.run.horizon,
         "classes": population.dataset.classes,
-        "input": _input(population.dataset),
+        "outputs": config.task.sizes(population.dataset)[1],
+        "input": _input(config, population.dataset),
+        "metrics": [asdict(metric) for metric in config.task.metrics],
         "algorithm": config.tables["algorithm"]["name"],
         "title": type(config.algorithm).__name__,
         "adds": config.algorithm.adds,
@@ -89,10 +93,10 @@ def meta(config: Config, population: Population, parameters: int) -> dict[str, A
     return found
 
 
-def _input(dataset: Dataset) -> dict[str, Any]:
+def _input(config: Config, dataset: Dataset) -> dict[str, Any]:
     """What one sample is, and how the network is given it."""
     return {
-        "shape": list(dataset.train_x.shape[1:]),
+        "shape": list(config.task.sizes(dataset)[0]),
         "tokens": dataset.tokens,
         "unit": 255 if dataset.train_x.dtype == np.uint8 else 1,
         "shift": list(dataset.shift),
@@ -119,7 +123,9 @@ def identity(config: Config, data: str) -> str:
 def agreement(config: Config) -> str:
     """A digest of what a server and its real clients must have in common."""
     tables = digests(config)
-    return _digest([{name: tables[name] for name in ("model", "training", "algorithm")}, config.run.seed, VERSION])
+    return _digest(
+        [{name: tables[name] for name in ("model", "training", "task", "algorithm")}, config.run.seed, VERSION]
+    )
 
 
 def refuse_changes(config: Config, folder: Path, before: Mapping[str, Any]) -> None:
@@ -164,10 +170,11 @@ def conclude(
     target = config.evaluation.target
     everybody_trains = config.transport.live or config.algorithm.local.stateful or config.algorithm.looks
     summary = {
-        "best_accuracy": record.best_accuracy,
-        "final_accuracy": record.final_accuracy,
+        "metric": record.metric.name,
+        "best": _known(record.best),
+        "final": _known(record.final),
         "target": target,
-        "time_to_target": record.time_to(target),
+        "time_to_target": None if target is None else record.time_to(target),
         "versions": server.version,
         "virtual_seconds": server.time,
         "updates": {
@@ -197,6 +204,10 @@ def conclude(
         "seal": writer.seal.text(),
     }
     writer.document("result.json", summary)
+
+
+def _known(value: float) -> float | None:
+    return value if math.isfinite(value) else None
 
 
 def sha256(params: Vector) -> str:

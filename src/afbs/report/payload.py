@@ -31,6 +31,11 @@ def payload(arms: Sequence[Arm], targets: Sequence[float]) -> dict[str, Any]:
         "arms": described,
         "runs": runs,
         "targets": list(targets),
+        "metrics": [
+            {"name": each.name, "axis": each.axis, "title": each.called, "share": each.share, "sign": each.sign}
+            | {"unit": "%" if each.share else each.unit}
+            for each in arms[0].runs[0].metrics
+        ],
         "classNames": _class_names(arms),
         "clusterColours": [[look.light, look.dark] for look in CLUSTERS],
     }
@@ -100,6 +105,7 @@ def _run(run: Digest, arm: Arm, number: int) -> dict[str, Any]:
         "horizon": run.horizon,
         "curve": run.curve,
         "flow": run.flow,
+        "fairness": run.fairness,
         "clients": run.clients,
         "clusters": run.clusters,
     }

@@ -10,7 +10,7 @@ import numpy as np
 from afbs.interfaces import Session
 from afbs.transports.flower import messages
 from afbs.transports.flower.wire import Failure, Heard
-from afbs.types import ClientId, Evaluated, Fetch, Order, Shipped, Task, Vector
+from afbs.types import Assignment, ClientId, Evaluated, Fetch, Order, Shipped, Vector
 
 if TYPE_CHECKING:
     from afbs.transports.flower.fleet import FlowerFleet
@@ -38,7 +38,7 @@ class FlowerSession(Session):
     def initial(self) -> Vector:
         return self._local.initial()
 
-    def submit(self, task: Task) -> None:
+    def submit(self, task: Assignment) -> None:
         if not isinstance(task, Fetch):
             self._evaluating += 1
             self._local.submit(task)
