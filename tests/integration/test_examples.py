@@ -16,7 +16,7 @@ from tiny import command
 
 ROOT = Path(__file__).parents[2]
 SCRIPTS = sorted(ROOT.glob("examples/*.py"))
-PAGES = [ROOT / "README.md", ROOT / "docs" / "configuration.md", ROOT / "docs" / "why.md", ROOT / "docs" / "design.md"]
+PAGES = [ROOT / "README.md", *(ROOT / "docs" / f"{page}.md" for page in ("configuration", "tasks", "why", "design"))]
 
 
 def blocks(language: str) -> list[Any]:
@@ -49,7 +49,7 @@ def test_every_example_script_runs(script: Path, quick: list[afbs.Result], capsy
     assert capsys.readouterr().out.strip()
     assert quick
     for result in quick:
-        assert result.best > result.history.accuracy.iloc[0]
+        assert result.metric.sign * result.best > result.metric.sign * result.record.watched[0]
 
 
 def test_an_algorithm_named_in_a_configuration_is_found_beside_it_from_anywhere(

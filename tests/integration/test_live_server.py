@@ -74,7 +74,7 @@ def test_a_line_that_is_appended_arrives_and_nothing_else_does(tmp_path: Path) -
             file.write(json.dumps(line) + "\n")
         second = next(said)
         assert not second["fresh"]
-        assert [row[2] for row in second["evals"]] == [0.7]
+        assert [row[3] for row in second["evals"]] == [0.7]
 
 
 def test_two_runs_are_told_in_one_stream(tmp_path: Path) -> None:

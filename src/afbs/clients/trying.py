@@ -57,7 +57,7 @@ def _asked(task: Task, module: nn.Module, x: Tensor, y: Tensor) -> None:
         kind = f"a tensor of shape {tuple(loss.shape)}" if isinstance(loss, Tensor) and loss.ndim else _kind(loss)
         raise UserError(f"`task`: {name}.loss must return the mean loss, a tensor of no dimension, got {kind}.")
     if not torch.isfinite(loss):
-        raise UserError(f"`task`: {name}.loss gives {float(loss)} for the first two samples and an untrained network.")
+        raise UserError(f"`task`: {name}.loss gives {loss.item()} for the first two samples and an untrained network.")
     with torch.inference_mode():
         totals = _called(task, "measure", module, x, y, through="tally")
         found: Any = _called(task, "score", totals, through="conclude").values
