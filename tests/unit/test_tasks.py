@@ -1,4 +1,4 @@
-"""A task says what the loss of a batch is and what is measured; whatever it gets wrong is said with class and method."""
+"""A task says what the loss of a batch is and what is measured; what it gets wrong is said with class and method."""
 
 from __future__ import annotations
 

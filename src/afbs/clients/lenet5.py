@@ -86,13 +86,14 @@ class NativeLenet5(Gradient):
 
     def _score(self, samples: Tensor) -> Tensor:
         self._lay_out(samples)
-        return self._scores(len(samples))
+        return self.predict(len(samples))
 
     def _score_bytes(self, images: NDArray[np.uint8], chosen: NDArray[np.int64]) -> Tensor:
         self._lay_out_bytes(images, chosen)
-        return self._scores(len(chosen))
+        return self.predict(len(chosen))
 
-    def _scores(self, n: int) -> Tensor:
+    def predict(self, n: int) -> Tensor:
+        """The scores of the first samples that were laid out."""
         found = torch.empty(n, self._shape.classes)
         self._kernels.lenet5_scores(
             byref(self._shape),

@@ -12,7 +12,12 @@ from afbs.types import UserError
 
 @final
 class GRU(nn.Module):
-    """Vectors of tokens, one gated recurrent layer, and a linear one; for `language_model`."""
+    """Vectors of tokens, one gated recurrent layer, and a linear one; for `language_model`.
+
+    `dimension`: Of a token's vector.
+
+    `hidden`: How many numbers it remembers.
+    """
 
     def __init__(
         self,

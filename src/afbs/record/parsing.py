@@ -102,6 +102,16 @@ class LeftLine(NamedTuple):
     client: int
 
 
+class FleetLine(NamedTuple):
+    """How real clients stand: how many can be reached, and bytes so far."""
+
+    time: float
+    clients: int
+    uploaded: int
+    spared: int
+    sent: int
+
+
 class ResumeLine(NamedTuple):
     version: int
     wall: float
@@ -129,6 +139,7 @@ Told: TypeAlias = (
     | ClientsLine
     | JoinedLine
     | LeftLine
+    | FleetLine
     | ResumeLine
     | EndLine
     | OtherLine
@@ -179,6 +190,12 @@ def _joined(line: Line) -> JoinedLine:
 
 def _left(line: Line) -> LeftLine:
     return LeftLine(_seconds(line, "time"), _whole(line, "client"))
+
+
+def _fleet(line: Line) -> FleetLine:
+    moved = _object(line["traffic"], "traffic")
+    bytes_ = [_number(moved, name) for name in ("uploaded", "spared", "sent")]
+    return FleetLine(_seconds(line, "time"), _number(line, "clients"), *bytes_)
 
 
 def _step(line: Line) -> StepLine:
@@ -235,6 +252,7 @@ _KINDS: dict[str, Callable[[Line], Told]] = {
     "lost": _lost,
     "joined": _joined,
     "left": _left,
+    "fleet": _fleet,
     "step": _step,
     "eval": _eval,
     "clients": _clients,

@@ -141,6 +141,12 @@ def metrics_of(meta: MetaFile) -> tuple[Metric, ...]:
     return tuple(Metric(**told) for told in meta.get("metrics") or ()) or UNTOLD
 
 
+def versions_of(config: Mapping[str, Any]) -> int:
+    """After how many versions a run ends; 0 if it ends by the clock."""
+    versions = setting(config, "run", "versions")
+    return versions if isinstance(versions, int) and versions > 0 else 0
+
+
 def setting(config: Mapping[str, Any], table: str, key: str) -> Any:
     """One setting, None where it is missing. What a part's own setting may be, only that part knows."""
     found = config.get(table)

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from afbs.metrics import Metric
 from afbs.record.columns import UNTOLD, Floats, Ints
-from afbs.record.recorded import Recorded, setting
+from afbs.record.recorded import Recorded, setting, versions_of
 from afbs.record.schema import MetaFile
 from afbs.report.measures import (
     cluster_flow,
@@ -109,6 +109,11 @@ class Digest:
         """The one to watch. `curve` has all of them by name, `full` only this one."""
         return self.metrics[0]
 
+    @property
+    def clock(self) -> str:
+        """What its time is called."""
+        return "virtual time" if setting(self.config, "transport", "name") in (None, "simulated") else "real time"
+
 
 def digest(run: Recorded, points: int = 500, clients: int = 5000, bins: int = 50) -> Digest:
     """`points`, `clients` and `bins` bound what is kept of the curves, of the clients, and of what is counted."""
@@ -140,7 +145,7 @@ def digest(run: Recorded, points: int = 500, clients: int = 5000, bins: int = 50
         adds=run.meta.get("adds"),
         server_rate=_server_rate(run),
         target=run.target,
-        horizon=run.horizon,
+        horizon=run.seconds if versions_of(run.config) else run.horizon,
         metrics=run.metrics,
         facts=_facts(run, who),
         curve=curve,

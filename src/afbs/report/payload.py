@@ -30,6 +30,7 @@ def payload(arms: Sequence[Arm], targets: Sequence[float]) -> dict[str, Any]:
     return {
         "arms": described,
         "runs": runs,
+        "clock": arms[0].runs[0].clock,
         "targets": list(targets),
         "metrics": [
             {"name": each.name, "axis": each.axis, "title": each.called, "share": each.share, "sign": each.sign}

@@ -60,6 +60,6 @@ def _level(arm: Arm, spread: Spread) -> str:
 def _single(arm: Arm) -> str:
     final, best = arm.fact("final"), arm.fact("best")
     metric = arm.metric
-    text = f"{arm.label} ended at {_level(arm, final)} after {duration(arm.mean('seconds'))} of virtual time"
+    text = f"{arm.label} ended at {_level(arm, final)} after {duration(arm.mean('seconds'))} of {arm.runs[0].clock}"
     ahead = metric.sign * (best.mean - final.mean) > 0.0005 * (1 if metric.share else abs(best.mean))
     return text + (f"; its best was {metric.text(best.mean)}." if ahead else ", its best.")
