@@ -60,7 +60,7 @@ def rows(found: dict[str, Any]) -> Iterator[tuple[str, str]]:
 
 
 def _kernels() -> list[str]:
-    from afbs.native.choice import best
+    from afbs.native.library import best
 
     return ["torch", "native"] if best() else ["torch"]
 

@@ -197,13 +197,14 @@ class Algorithm(ABC, Generic[S]):
 class Latency(ABC):
     """How long a job takes, from the order to the arrival, in virtual seconds.
 
-    `per` says how often it is drawn: once a client, which then always takes as long, or anew for each job.
+    `per` says how often it is drawn: once a client, which then always takes as long, or anew for each job. `work` is
+    how many times the usual work an order asks for, and is only given where it asks for another amount (`Ask`).
     """
 
     per: Literal["client", "job"]
 
     @abstractmethod
-    def duration(self, client: ClientInfo, start: float, key: Key) -> float: ...
+    def duration(self, client: ClientInfo, start: float, key: Key, work: float = 1.0) -> float: ...
 
 
 class Availability(ABC):
@@ -270,12 +271,14 @@ class Connection(ABC):
 
 
 class Scene(NamedTuple):
-    """What a transport is told of the run it serves. Simulated clients behave as `latency` and `availability` say."""
+    """What a transport is told of the run it serves. Simulated clients behave as `latency` and `availability` say;
+    `work` is how many times the usual work an order asks for."""
 
     clients: Sequence[ClientInfo]
     latency: Latency
     availability: Availability
     seed: int
+    work: Callable[[Order], float] | None = None
 
 
 class Transport(ABC):

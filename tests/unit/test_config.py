@@ -201,7 +201,13 @@ def test_the_page_names_every_setting_with_its_default() -> None:
 
 
 def _as_toml(value: object) -> str:
-    return str(value).lower() if isinstance(value, bool) else f'"{value}"' if isinstance(value, str) else str(value)
+    return (
+        str(value).lower()
+        if value is None or isinstance(value, bool)
+        else f'"{value}"'
+        if isinstance(value, str)
+        else str(value)
+    )
 
 
 @pytest.mark.parametrize(

@@ -30,7 +30,7 @@ def one_step(model: nn.Module, data: TensorDataset, order: Lesson) -> dict[str, 
     with torch.no_grad():
         for parameter in model.parameters():
             assert parameter.grad is not None
-            parameter -= order.rate * parameter.grad
+            parameter.sub_(order.rate * parameter.grad)
     return {"loss": loss.detach(), "steps": 1, "samples": len(data)}
 
 
@@ -145,7 +145,7 @@ def test_what_is_no_training_function_is_refused_before_anything_is_loaded(funct
 
 def test_an_algorithm_whose_clients_add_to_the_gradient_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="clients of 'fedasync' add a term to every gradient"):
-        afbs.run(TINY, runs=tmp_path, algorithm={"name": "fedasync"}, **{"training.function": one_step})
+        afbs.run(TINY, runs=tmp_path, algorithm={"name": "fedasync"}, training={"function": one_step})
 
 
 def by_batches(model: nn.Module, data: TensorDataset, order: Lesson) -> dict[str, float]:
@@ -161,7 +161,7 @@ def by_batches(model: nn.Module, data: TensorDataset, order: Lesson) -> dict[str
 
 def test_a_run_has_the_same_bits_on_any_number_of_workers_and_its_record_what_was_told(tmp_path: Path) -> None:
     runs = [
-        afbs.run(TINY, folder=tmp_path / name, progress=False, executor=executor, **{"training.function": by_batches})
+        afbs.run(TINY, folder=tmp_path / name, progress=False, executor=executor, training={"function": by_batches})
         for name, executor in (("inline", {"name": "inline"}), ("two", {"name": "processes", "workers": 2}))
     ]
     assert runs[0].params.tobytes() == runs[1].params.tobytes()
@@ -180,7 +180,7 @@ def test_a_network_in_a_lower_precision_learns_and_rounds_otherwise(
     monkeypatch.setenv("ONEDNN_MAX_CPU_ISA", "AVX512_CORE")
     workers = {"name": "processes", "workers": 1}
     found = [
-        afbs.run(TINY, folder=tmp_path / name, progress=False, executor=workers, **{"training.precision": name})
+        afbs.run(TINY, folder=tmp_path / name, progress=False, executor=workers, training={"precision": name})
         for name in ("float32", "bfloat16")
     ]
     exact, rounded = (each.params for each in found)

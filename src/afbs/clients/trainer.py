@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from afbs.clients.batches import batches, names_small_batches
+from afbs.clients.batches import batches, names_small_batches, steps_of
 from afbs.clients.build import build
 from afbs.clients.flatten import FlatModel
 from afbs.clients.gradient import Gradient, Question, Torch
@@ -21,7 +21,7 @@ from afbs.clients.samples import Samples
 from afbs.clients.workload import Workload
 from afbs.native.choice import settled
 from afbs.seeds import Key
-from afbs.types import Evaluated, Order, Shipped, Totals, Training, Vector
+from afbs.types import Evaluated, Order, Shipped, Totals, Vector
 
 
 @final
@@ -69,7 +69,7 @@ class Trainer:
         params, anchor = model.trainable, start[: len(model.trainable)]
         steps = seen = 0
         sizes = batches(number, training)
-        most = _steps(order, training, len(sizes))
+        most = steps_of(order, training, number)
         descend = descent(training, model)
         while steps < most:
             chosen = sizes[: most - steps]
@@ -127,12 +127,6 @@ class Trainer:
         scores = [self._work.task.conclude(self._counted(self._gradient.held(client))).values for client in clients]
         names = [metric.name for metric in self._work.task.metrics]
         return {name: np.array([score[name] for score in scores], np.float64) for name in names}
-
-
-def _steps(order: Order, training: Training, epoch: int) -> int:
-    """How many steps a job has, if an epoch has so many. What the order says comes before what is usual."""
-    usual = 0 if order.epochs else training.steps
-    return order.steps or usual or (order.epochs or training.epochs) * epoch
 
 
 def _outcome(out: Vector) -> Literal["done", "not finite"]:

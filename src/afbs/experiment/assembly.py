@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 
+from afbs.clients.batches import steps_of
 from afbs.clients.workload import Workload
 from afbs.config import Config
 from afbs.engine.evaluations import Subject, Timetable
@@ -11,11 +12,19 @@ from afbs.engine.plan import follow, plan, stop_when_lr_below
 from afbs.interfaces import Connection, Plain, Scene
 from afbs.population import Population
 from afbs.tasks import on_clients, on_test_set
-from afbs.types import ClientInfo, Event, Facts, Update, UserError, Waiting
+from afbs.types import ClientInfo, Event, Facts, Order, Update, UserError, Waiting
 
 
 def connect(config: Config, clients: Sequence[ClientInfo]) -> Connection:
-    return config.transport.connect(Scene(clients, config.latency, config.availability, config.run.seed))
+    training, examples = config.training, {client.id: client.examples for client in clients}
+
+    def work(order: Order) -> float:
+        usual = order._replace(steps=0, epochs=0)
+        asked, normal = (steps_of(each, training, examples[each.client]) for each in (order, usual))
+        return asked / normal
+
+    scene = Scene(clients, config.latency, config.availability, config.run.seed, work)
+    return config.transport.connect(scene)
 
 
 def schedule(
