@@ -261,7 +261,7 @@ class Score(NamedTuple):
 
 
 _OPTIMIZERS = {
-    "momentum": ("momentum", "nesterov"),
+    **dict.fromkeys(("momentum", "remember"), ("momentum", "nesterov")),
     **dict.fromkeys(("beta1", "beta2", "epsilon"), ("adam", "adamw")),
 }
 """Which optimizers a setting is for, where it is not for all."""
@@ -275,7 +275,7 @@ class Training:
     default the mean length of a synchronous round in the paper's setting, 6000 s · 120/121), or never.
     A last batch that is smaller than the others is kept, dropped, or merged with the one before it.
     A job has `steps` steps, or if that is 0 `epochs` epochs; over them its rate may fall to 0 by a `schedule`.
-    An optimizer remembers nothing from one job to the next.
+    An optimizer remembers nothing from one job to the next, unless it is to `remember`.
     With a `function` of the user's own, `train(model, data, order)`, that trains instead.
     """
 
@@ -301,6 +301,8 @@ class Training:
     """What follows the gradient; plain `sgd` is the fastest."""
     momentum: Annotated[float, Ge(0), Lt(1)] = 0.9
     """Of `momentum` and `nesterov`."""
+    remember: bool = False
+    """A client's momentum goes on where its last job ended; else it begins anew with every job."""
     beta1: Annotated[float, Ge(0), Lt(1)] = 0.9
     """Of `adam` and `adamw`: how long their mean of gradients remembers."""
     beta2: Annotated[float, Ge(0), Lt(1)] = 0.999

@@ -118,7 +118,7 @@ class Needy(Latency):
     seconds: float
     per: Any = "job"
 
-    def duration(self, client: Any, start: float, key: Any) -> float:
+    def duration(self, client: Any, start: float, key: Any, work: float = 1.0) -> float:
         return self.seconds
 
 
@@ -129,7 +129,7 @@ class OnlyForCheckers(Latency):
     seconds: "Nowhere" = 3.0  # type: ignore[name-defined]  # noqa: F821, UP037
     per: Any = "job"
 
-    def duration(self, client: Any, start: float, key: Any) -> float:
+    def duration(self, client: Any, start: float, key: Any, work: float = 1.0) -> float:
         return 3.0
 
 

@@ -67,7 +67,7 @@ def node_of(context: Context, config: Config, load: Load | None, train: Teach | 
         lambda: len(place.local.indices),
         lambda classes: place.local.counts(classes),
         place.work,
-        config.algorithm.local.stateful,
+        config.algorithm.local.stateful or config.training.remember,
         config.clusters,
     )
 

@@ -70,7 +70,8 @@ class Trainer:
         steps = seen = 0
         sizes = batches(number, training)
         most = steps_of(order, training, number)
-        descend = descent(training, model)
+        velocity = memory.clone() if training.remember and memory is not None else None
+        descend = descent(training, model, velocity)
         while steps < most:
             chosen = sizes[: most - steps]
             shuffled = rng.permutation(number)[: sum(chosen)]
@@ -83,7 +84,8 @@ class Trainer:
         self._ship(base, model.vector, out)
         if new_state is not None:
             new_state[:] = 0.0
-            new_state[: len(params)] = rule.finish(memory, anchor, params).cpu().numpy()
+            learned = rule.finish(memory, anchor, params) if velocity is None else velocity
+            new_state[: len(params)] = learned.cpu().numpy()
         return Shipped(task, _outcome(out), steps, seen, perf_counter() - began)
 
     def _taught(self, began: float, task: int, order: Order, base: Vector, out: Vector, seed: int) -> Shipped:

@@ -50,6 +50,11 @@ class Workload:
         ]
 
     @property
+    def stateful(self) -> bool:
+        """Whether clients remember something from one job to the next."""
+        return self.rule.stateful or self.training.remember
+
+    @property
     def usual(self) -> bool:
         """Whether the gradient is one that the native kernels have."""
         return self.task.native and self.training.usual

@@ -59,6 +59,7 @@ class LiveRun:
         listener: Listener,
         subject: Subject,
         publish: Callable[[int, Vector], None],
+        stateful: bool | None = None,
     ):
         if algorithm.looks and algorithm.ships == "end":
             raise UserError(
@@ -69,7 +70,7 @@ class LiveRun:
         self._subject = subject
         self._timetable = subject.timetable
         self._publish = publish
-        self._stateful = algorithm.local.stateful
+        self._stateful = algorithm.local.stateful if stateful is None else stateful
         self.server = Server(algorithm, session)
         self.stopping = False
         """Set it from a signal handler, and `go` raises `SafelyStopped` at the next moment at which it can."""

@@ -97,13 +97,14 @@ class Run:
         subjects: Sequence[Subject],
         *,
         checkpoint_seconds: float = 60.0,
+        stateful: bool | None = None,
     ):
         self._algorithm = algorithm
         self._session = session
         self.listener = listener
         self._subjects = subjects
         self._checkpoint_seconds = checkpoint_seconds
-        self._stateful = algorithm.local.stateful
+        self._stateful = algorithm.local.stateful if stateful is None else stateful
 
         self.server = Server(algorithm, session)
         self.stopping = False

@@ -57,7 +57,7 @@ class InlineSession(LocalSession):
         self._initial = self._trainer.initial()
         size = len(self._initial)
         self.store = Rows(size)
-        self.states = States(self.store, size) if workload.rule.stateful else None
+        self.states = States(self.store, size) if workload.stateful else None
         self._tasks: deque[Assignment] = deque()
 
     def initial(self) -> Vector:

@@ -160,7 +160,7 @@ class ProcessSession(LocalSession):
             self.close()
             raise
         self.store = Arena(sizes[0], pool.memory)
-        self.states = States(self.store, sizes[0]) if workload.rule.stateful else None
+        self.states = States(self.store, sizes[0]) if workload.stateful else None
 
     def initial(self) -> Vector:
         slot = self.store.block(1)[0]

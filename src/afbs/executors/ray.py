@@ -127,7 +127,7 @@ class RaySession(LocalSession):
         self.depth = self.workers * _LEAST
         size = len(self._initial)
         self.store: _Numbered = _Numbered(Arena(size, pool.memory), self._connection)
-        self.states = States(self.store, size) if workload.rule.stateful else None
+        self.states = States(self.store, size) if workload.stateful else None
 
     def initial(self) -> Vector:
         vector: Vector = self._initial.copy()

@@ -61,10 +61,20 @@ def is_late(config: Config, client: ClientInfo) -> bool:
     return not config.availability.steady and config.availability.joins(client) > 0
 
 
-def check_function(config: Config) -> None:
-    """A training function takes its own steps: it would leave out what the algorithm adds to each."""
-    rule = config.algorithm.local
-    if config.training.function and not isinstance(rule, Plain):
+def check_training(config: Config) -> None:
+    """A training function takes its own steps: it would leave out what the algorithm adds to each. And a client
+    remembers one thing at most, and only where it waits for the step that decides whether it may."""
+    algorithm, training, rule = config.algorithm, config.training, config.algorithm.local
+    if training.remember and (rule.stateful or training.function):
+        other = "a training function of your own" if training.function else "what the algorithm has clients remember"
+        raise UserError(f"`training.remember` = true is for the built-in training, and not with {other}.")
+    if algorithm.looks and (rule.stateful or training.remember):
+        raise UserError("`algorithm`: it cannot look into updates and have clients that remember at the same time.")
+    if (rule.stateful or training.remember) and not algorithm.holds:
+        raise UserError(
+            "`algorithm`: clients that remember must wait for their step (`holds`), or their order is lost."
+        )
+    if training.function and not isinstance(rule, Plain):
         raise UserError(
             f"`training.function`: clients of {config.tables['algorithm']['name']!r} add a term to every gradient "
             f"({type(rule).__name__}), which a training function of your own would leave out. Algorithms such as "
@@ -75,13 +85,7 @@ def check_function(config: Config) -> None:
 def workload(config: Config, population: Population) -> Workload:
     """What every worker is told once."""
     algorithm = config.algorithm
-    if algorithm.looks and algorithm.local.stateful:
-        raise UserError("`algorithm`: it cannot look into updates and have clients that remember at the same time.")
-    if algorithm.local.stateful and not algorithm.holds:
-        raise UserError(
-            "`algorithm`: clients that remember must wait for their step (`holds`), or their order is lost."
-        )
-    check_function(config)
+    check_training(config)
     return Workload(
         dataset=population.dataset,
         indices=population.split.indices,

@@ -142,9 +142,9 @@ def refuse_changes(config: Config, folder: Path, before: Mapping[str, Any]) -> N
         )
 
 
-def server_memory(algorithm: Algorithm[Any], parameters: int, clients: int) -> int:
+def server_memory(algorithm: Algorithm[Any], parameters: int, clients: int, stateful: bool) -> int:
     """Bytes that are kept between steps, the clients' states included. Refuses what would not fit."""
-    needed = algorithm.memory_bytes(parameters, clients) + 4 * parameters * clients * algorithm.local.stateful
+    needed = algorithm.memory_bytes(parameters, clients) + 4 * parameters * clients * stateful
     available = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     if needed > available:
         raise UserError(
@@ -171,7 +171,8 @@ def conclude(
     record = Result.open(writer.folder)
     size = 4 * len(server.params)
     target = config.evaluation.target
-    everybody_trains = config.transport.live or config.algorithm.local.stateful or config.algorithm.looks
+    stateful = config.algorithm.local.stateful or config.training.remember
+    everybody_trains = config.transport.live or stateful or config.algorithm.looks
     summary = {
         "metric": record.metric.name,
         "best": _known(record.best),

@@ -153,9 +153,10 @@ def _execute(
                 recorder,
                 assembly.subjects(config, work),
                 checkpoint_seconds=config.run.checkpoint_seconds,
+                stateful=work.stateful,
             )
             size = len(engine.server.params)
-            needed = provenance.server_memory(config.algorithm, size, len(population.clients))
+            needed = provenance.server_memory(config.algorithm, size, len(population.clients), work.stateful)
             if needed:
                 note(f"The server keeps up to {needed / 1e6:,.0f} MB of vectors for this algorithm.")
             witness = None

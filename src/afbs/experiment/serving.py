@@ -81,7 +81,7 @@ def check(config: Config) -> None:
         raise UserError("`record.labels` = true is for simulations: the labels of real clients stay with them.")
     if config.evaluation.held_out:
         raise UserError("`evaluation.held_out` is for simulations: real clients are not asked to test, only to train.")
-    assembly.check_function(config)
+    assembly.check_training(config)
     if config.algorithm.awaits > config.run.in_flight:
         raise UserError(
             f"`algorithm`: a step waits for {config.algorithm.awaits} updates, but only `run.in_flight` = "
@@ -133,6 +133,7 @@ def _serve(
             recorder,
             assembly.tested(config, _testing(config, dataset)),
             front.publish,
+            config.training.remember or algorithm.local.stateful,
         )
         look = run.look if algorithm.looks else None
         with stoppable(run, note), threadpool_limits(1):
