@@ -35,7 +35,7 @@ from afbs.types import (
     Shipped,
     Split,
     Step,
-    Totals,
+    Tallies,
     Update,
     UserError,
     Vector,
@@ -479,7 +479,7 @@ class Task(ABC):
 
     # what `measure` and `score` are for; a task that adds up more than numbers has its own
 
-    def tally(self, model: Any, x: Any, y: Any) -> Totals:
+    def tally(self, model: Any, x: Any, y: Any) -> Tallies:
         """What is added up over batches: of each number its sum, and how many there were."""
         found: Any = self.measure(model, x, y)
         if not isinstance(found, Mapping):
@@ -490,7 +490,7 @@ class Task(ABC):
             totals[LOSS.name] = np.array([float(self.loss(model, x, y)) * len(x), len(x)])
         return totals
 
-    def conclude(self, totals: Totals) -> Score:
+    def conclude(self, totals: Tallies) -> Score:
         """What those come to."""
         return Score(self.score({name: float(total[0] / max(1, total[1])) for name, total in totals.items()}))
 

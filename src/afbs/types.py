@@ -22,7 +22,7 @@ Matrix: TypeAlias = NDArray[np.float32]
 Memory: TypeAlias = dict[str, NDArray[Any]]
 """What an algorithm's server keeps between two steps besides the model; named, so that a checkpoint can hold it.
 Numbers are kept as arrays of no dimension."""
-Totals: TypeAlias = Mapping[str, Any]
+Tallies: TypeAlias = Mapping[str, Any]
 """What a task counted over some samples: numbers and arrays by name. Over more samples they are added."""
 Facts: TypeAlias = Mapping[str, Any]
 """What an algorithm found out about the content of updates: numbers, or lists of them."""
@@ -247,7 +247,7 @@ class Evaluated(NamedTuple):
     """One part of an evaluation is done; `totals` are what its task adds up over parts."""
 
     task: int
-    totals: Totals
+    totals: Tallies
     seconds: float
     waited: float = 0.0
 

@@ -20,7 +20,7 @@ from afbs.interfaces import Task
 from afbs.types import ClientId
 
 EVALUATION_BATCH = 500
-Question: TypeAlias = tuple[Callable[[Any], Tensor], Any, Tensor]
+Probe: TypeAlias = tuple[Callable[[Any], Tensor], Any, Tensor]
 """What gives the outputs for some samples, the samples in the form that it takes, and their labels."""
 
 
@@ -40,11 +40,11 @@ class Gradient(ABC):
         """Leaves the gradient of the mean loss over the batch in the model."""
 
     @abstractmethod
-    def test(self, part: int) -> Iterator[Question]:
+    def test(self, part: int) -> Iterator[Probe]:
         """One part of the test set, some samples at a time."""
 
     @abstractmethod
-    def held(self, client: ClientId) -> Iterator[Question]:
+    def held(self, client: ClientId) -> Iterator[Probe]:
         """What a client holds out, some samples at a time."""
 
 
@@ -77,13 +77,13 @@ class Torch(Gradient):
                 loss = self._task.loss(self._model.module, samples, labels)
         self._model.backward(loss)
 
-    def test(self, part: int) -> Iterator[Question]:
-        return self._questions(*self._source.test(part))
+    def test(self, part: int) -> Iterator[Probe]:
+        return self._probes(*self._source.test(part))
 
-    def held(self, client: ClientId) -> Iterator[Question]:
-        return self._questions(*self._source.train(self._source.held(client)))
+    def held(self, client: ClientId) -> Iterator[Probe]:
+        return self._probes(*self._source.train(self._source.held(client)))
 
-    def _questions(self, samples: Tensor, labels: Tensor) -> Iterator[Question]:
+    def _probes(self, samples: Tensor, labels: Tensor) -> Iterator[Probe]:
         self._model.module.eval()
         batches = zip(torch.split(samples, EVALUATION_BATCH), torch.split(labels, EVALUATION_BATCH), strict=True)
         return ((self._model.module, x, y) for x, y in batches)

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from afbs.clients.flatten import FlatModel
-from afbs.clients.gradient import EVALUATION_BATCH, Gradient, Question
+from afbs.clients.gradient import EVALUATION_BATCH, Gradient, Probe
 from afbs.clients.samples import Samples
 from afbs.native.library import Lenet5Shape, kernels
 from afbs.types import ClientId, UserError
@@ -65,21 +65,21 @@ class NativeLenet5(Gradient):
             self._room.data_ptr(),
         )
 
-    def test(self, part: int) -> Iterator[Question]:
+    def test(self, part: int) -> Iterator[Probe]:
         images, labels = self._source.test_bytes, self._source.test_labels(part)
         if images is None:
-            return self._questions(self._score, self._source.test(part)[0], labels)
+            return self._probes(self._score, self._source.test(part)[0], labels)
         places = self._source.test_start(part) + np.arange(len(labels))
-        return self._questions(lambda chosen: self._score_bytes(images, chosen), places, labels)
+        return self._probes(lambda chosen: self._score_bytes(images, chosen), places, labels)
 
-    def held(self, client: ClientId) -> Iterator[Question]:
+    def held(self, client: ClientId) -> Iterator[Probe]:
         images, chosen = self._source.train_bytes, self._source.held(client)
         labels = torch.from_numpy(self._source.labels(chosen))
         if images is None:
-            return self._questions(self._score, self._source.train(chosen)[0], labels)
-        return self._questions(lambda some: self._score_bytes(images, some), chosen, labels)
+            return self._probes(self._score, self._source.train(chosen)[0], labels)
+        return self._probes(lambda some: self._score_bytes(images, some), chosen, labels)
 
-    def _questions(self, score: Callable[[Any], Tensor], samples: Any, labels: Tensor) -> Iterator[Question]:
+    def _probes(self, score: Callable[[Any], Tensor], samples: Any, labels: Tensor) -> Iterator[Probe]:
         for first in range(0, len(labels), EVALUATION_BATCH):
             some = slice(first, first + EVALUATION_BATCH)
             yield score, samples[some], labels[some]

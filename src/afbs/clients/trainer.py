@@ -13,7 +13,7 @@ from torch import Tensor
 from afbs.clients.batches import batches, names_small_batches, steps_of
 from afbs.clients.build import build
 from afbs.clients.flatten import FlatModel
-from afbs.clients.gradient import Gradient, Question, Torch
+from afbs.clients.gradient import Gradient, Probe, Torch
 from afbs.clients.lenet5 import NativeLenet5
 from afbs.clients.optimizers import descent, scheduled
 from afbs.clients.own import Lesson, taught
@@ -21,7 +21,7 @@ from afbs.clients.samples import Samples
 from afbs.clients.workload import Workload
 from afbs.native.choice import settled
 from afbs.seeds import Key
-from afbs.types import Evaluated, Order, Shipped, Totals, Vector
+from afbs.types import Evaluated, Order, Shipped, Tallies, Vector
 
 
 @final
@@ -116,14 +116,14 @@ class Trainer:
             totals = self._clients(part) if local else self._counted(self._gradient.test(part))
         return Evaluated(task, totals, perf_counter() - began)
 
-    def _counted(self, questions: Iterable[Question]) -> Totals:
+    def _counted(self, questions: Iterable[Probe]) -> Tallies:
         totals: dict[str, Any] = {}
         for model, x, y in questions:
             for name, found in self._work.task.tally(model, x, y).items():
                 totals[name] = totals[name] + found if name in totals else found
         return totals
 
-    def _clients(self, part: int) -> Totals:
+    def _clients(self, part: int) -> Tallies:
         """What is measured of each client, in the order of their numbers."""
         clients = self._work.clients_of(part)
         scores = [self._work.task.conclude(self._counted(self._gradient.held(client))).values for client in clients]

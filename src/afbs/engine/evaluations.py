@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple, final
 
-from afbs.types import Evaluated, Score, Totals
+from afbs.types import Evaluated, Score, Tallies
 
 
 @final
@@ -39,7 +39,7 @@ class Subject(NamedTuple):
     event: Literal["eval", "clients"]
     timetable: Timetable
     parts: int
-    combine: Callable[[Sequence[Totals]], Score]
+    combine: Callable[[Sequence[Tallies]], Score]
 
     @property
     def local(self) -> bool:
@@ -58,7 +58,7 @@ class Exam:
 
     version: int
     subject: Subject
-    found: dict[int, Totals] = field(default_factory=dict)
+    found: dict[int, Tallies] = field(default_factory=dict)
 
     @property
     def missing(self) -> int:

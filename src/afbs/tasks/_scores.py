@@ -10,13 +10,13 @@ import numpy as np
 
 from afbs.core.fairness import deciles, fairness
 from afbs.interfaces import Task
-from afbs.types import Score, Totals, UserError
+from afbs.types import Score, Tallies, UserError
 
 
-def on_test_set(task: Task) -> Callable[[Sequence[Totals]], Score]:
+def on_test_set(task: Task) -> Callable[[Sequence[Tallies]], Score]:
     """Parts are added up, in their order, and the task concludes."""
 
-    def combine(found: Sequence[Totals]) -> Score:
+    def combine(found: Sequence[Tallies]) -> Score:
         score = task.conclude({name: sum(part[name] for part in found) for name in found[0]})
         check_names(task, score.values)
         return score._replace(values={metric.name: float(score.values[metric.name]) for metric in task.metrics})
@@ -24,10 +24,10 @@ def on_test_set(task: Task) -> Callable[[Sequence[Totals]], Score]:
     return combine
 
 
-def on_clients(task: Task) -> Callable[[Sequence[Totals]], Score]:
+def on_clients(task: Task) -> Callable[[Sequence[Tallies]], Score]:
     """Parts are some clients each, with one number a client: how they are spread."""
 
-    def combine(found: Sequence[Totals]) -> Score:
+    def combine(found: Sequence[Tallies]) -> Score:
         values = {metric: np.concatenate([part[metric.name] for part in found]) for metric in task.metrics}
         spread = {metric.name: _told(fairness(each, metric.sign)) for metric, each in values.items()}
         watched = values[task.metrics[0]]

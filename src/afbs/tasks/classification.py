@@ -11,7 +11,7 @@ from annotated_types import Ge, Le
 
 from afbs.interfaces import Task
 from afbs.metrics import ACCURACY, LOSS, Metric
-from afbs.types import Dataset, Score, Totals, UserError
+from afbs.types import Dataset, Score, Tallies, UserError
 
 
 @final
@@ -50,7 +50,7 @@ class Classification(Task):
         if found != wanted:
             raise UserError(f"`model` must give a score for each class: for {len(x)} samples {wanted}, got {found}.")
 
-    def tally(self, model: Any, x: Any, y: Any) -> Totals:
+    def tally(self, model: Any, x: Any, y: Any) -> Tallies:
         """`confusion[true, predicted]`, and the sum of the losses."""
         import torch
         from torch.nn.functional import cross_entropy
@@ -69,7 +69,7 @@ class Classification(Task):
             totals[f"top{self.top}"] = np.float64(among.sum())
         return totals
 
-    def conclude(self, totals: Totals) -> Score:
+    def conclude(self, totals: Tallies) -> Score:
         confusion = totals["confusion"]
         total, right, true = max(1, int(confusion.sum())), np.diag(confusion), confusion.sum(axis=1)
         values = {
