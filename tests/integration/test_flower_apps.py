@@ -63,7 +63,7 @@ def test_a_training_function_of_ones_own_changes_the_network(tmp_path: Path) -> 
     deployment = Deployment(tmp_path, settings, clients=0)
     seen: list[Lesson] = []
 
-    def train(model: torch.nn.Module, data: TensorDataset, order: Lesson) -> dict[str, int]:
+    def train(model: torch.nn.Module, data: TensorDataset, order: Lesson) -> dict[str, float]:
         seen.append(order)
         assert len(data) == 10
         with torch.no_grad():
