@@ -89,8 +89,8 @@ def test_the_command_line_says_what_it_shows(
     monkeypatch.setenv("COLUMNS", "120")
     assert command(monkeypatch, "show", result.folder) == 0
     shown = capsys.readouterr().out
-    assert "best RMSE" in shown
-    assert "to 2.5 digits" in shown
+    assert shown.startswith("Of RMSE (digits); less is better.")
+    assert "to 2.5" in shown
 
 
 def test_a_row_of_numbers_is_predicted_from_arrays(tmp_path: Path) -> None:

@@ -190,11 +190,12 @@ def _number(text: str) -> int:
 
 def _print_table(results: Sequence[Result]) -> None:
     target, metric = results[0].record.target, results[0].metric
+    if metric != ACCURACY:
+        console.print(escape(f"Of {metric.axis}; {metric.better} is better."), highlight=False)
     table = Table(box=SIMPLE_HEAD, header_style="bold", padding=(0, 1, 0, 0))
     table.add_column("run")
-    about = "" if metric == ACCURACY else f" {metric.called}"
-    reaching = "to target" if not target else f"to {target:.0%}" if metric.share else f"to {metric.text(target)}"
-    for heading in (f"best{about}", f"final{about}", reaching, "versions", "trained", "dropped", "wall"):
+    reaching = "to target" if not target else f"to {target:.0%}" if metric.share else f"to {target:.4g}"
+    for heading in ("best", "final", reaching, "versions", "trained", "dropped", "wall"):
         table.add_column(heading, justify="right", no_wrap=True)
     for result in results:
         row = result.summary()
@@ -202,8 +203,8 @@ def _print_table(results: Sequence[Result]) -> None:
         dropped, trained = row["dropped"], row["trained"]
         table.add_row(
             escape(row["name"]),
-            _level(result.metric, result.best),
-            _level(result.metric, result.final),
+            _level(metric, result.best),
+            _level(metric, result.final),
             "–" if reached is None else f"{reached / 86_400:.2f} d" if reached >= 864 else f"{reached:.0f} s",
             _count(row["versions"]),
             _count(trained),
@@ -226,7 +227,7 @@ def _count(number: int | None) -> str:
 
 
 def _level(metric: Metric, value: float) -> str:
-    return f"{value:.2%}" if metric.share and math.isfinite(value) else metric.text(value)
+    return "–" if not math.isfinite(value) else f"{value:.2%}" if metric.share else f"{value:.4g}"
 
 
 def _megabytes(size: int | None) -> str:

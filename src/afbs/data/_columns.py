@@ -128,7 +128,8 @@ def _whole(what: str, array: NDArray[Any]) -> NDArray[np.int64]:
         _refuse_missing(what, np.isnan(array))
         if not (np.abs(array) < _LARGEST).all() or (array != np.round(array)).any():
             raise UserError(
-                f"{what} are of type {array.dtype}; expected whole numbers or names, or `data.numbers` = true."
+                f"{what} are of type {array.dtype}; expected whole numbers or names. Where they are to be predicted as "
+                "numbers, set `task.name` = 'regression' and `data.numbers` = true."
             )
     elif not np.issubdtype(array.dtype, np.integer):
         raise UserError(f"{what} are of type {array.dtype}; expected whole numbers or names.")
