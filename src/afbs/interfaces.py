@@ -103,8 +103,10 @@ class Algorithm(ABC, Generic[S]):
     holds: ClassVar[bool] = True
     """Whether a client waits, once its update has arrived, for the step that uses or drops it."""
 
-    adds: ClassVar[bool] = False
-    """Whether a step moves the model by the weighted sum of its updates, so that its weights say how far."""
+    @property
+    def adds(self) -> bool:
+        """Whether a step moves the model by the weighted sum of its updates, so that its weights say how far."""
+        return False
 
     @property
     def ships(self) -> Literal["delta", "end"]:
@@ -441,8 +443,11 @@ class Task(ABC):
     for `x`. Two methods are enough: `loss`, and `measure`.
     """
 
-    metrics: Sequence[Metric]
-    """What is recorded of an evaluation. The first is the one to watch: it decides what is best, and tables show it."""
+    @property
+    @abstractmethod
+    def metrics(self) -> Sequence[Metric]:
+        """What is recorded of an evaluation; a plain attribute will do. The first is the one to watch: it decides what
+        is best, and tables show it."""
 
     target: ClassVar[float | None] = None
     """The `evaluation.target` where none is set."""

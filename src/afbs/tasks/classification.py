@@ -26,7 +26,7 @@ class Classification(Task):
     """Also measures how often the true class is among so many of the highest scores; 0: it does not."""
 
     @property
-    def metrics(self) -> Sequence[Metric]:  # type: ignore[override]
+    def metrics(self) -> Sequence[Metric]:
         among = Metric(f"top{self.top}", share=True, title=f"top-{self.top} accuracy")
         return (ACCURACY, LOSS, Metric("f1", share=True, title="F1"), *([among] if self.top else []))
 

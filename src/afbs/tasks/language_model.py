@@ -24,7 +24,7 @@ class LanguageModel(Task):
     """
 
     @property
-    def metrics(self) -> Sequence[Metric]:  # type: ignore[override]
+    def metrics(self) -> Sequence[Metric]:
         return (Metric("perplexity", "less"), LOSS, ACCURACY)
 
     def loss(self, model: Any, x: Any, y: Any) -> Any:

@@ -29,7 +29,7 @@ class Regression(Task):
     """The unit of y, for tables and axes."""
 
     @property
-    def metrics(self) -> Sequence[Metric]:  # type: ignore[override]
+    def metrics(self) -> Sequence[Metric]:
         return (
             Metric("rmse", "less", unit=self.unit, title="RMSE"),
             LOSS,
