@@ -18,10 +18,12 @@ from typer.testing import CliRunner
 import afbs
 from afbs.apps import Lesson
 from afbs.apps.client import client_app, node_of
+from afbs.apps.data import samples
 from afbs.apps.setup import configuration, on_node
 from afbs.cli import app as commands
 from afbs.executors.inline import InlineSession
-from afbs.types import UserError
+from afbs.experiment.serving import serve
+from afbs.types import Dataset, UserError
 from deployment import CLIENTS, Deployment, tables
 from grid import MemoryNode
 from small import Softmax
@@ -149,3 +151,21 @@ def test_the_commands_for_simulations_leave_a_deployments_folder_alone(tmp_path:
     with pytest.raises(UserError, match="is for real clients"):
         afbs.run(deployment.tables, folder=tmp_path / "new", progress=False, **deployment.overrides)
     assert (deployment.folder / "events.jsonl").read_bytes() == before
+
+
+def test_labels_that_are_numbers_are_taken_as_such_where_the_task_is_not_to_classify() -> None:
+    given = (np.zeros((3, 2), np.float32), np.array([0.5, 1.0, 2.0]))
+    data = samples(given, "`load`", numbers=True)
+    assert (data.classes, data.train_y.dtype) == (0, np.float32)
+    with pytest.raises(UserError, match="for each one a whole number from 0 on"):
+        samples(given, "`load`")
+    with pytest.raises(UserError, match="a label is not finite"):
+        samples((given[0], np.array([0.5, np.nan, 2.0])), "`load`", numbers=True)
+
+
+def test_an_algorithm_that_asks_for_labels_is_refused_where_they_are_numbers(tmp_path: Path) -> None:
+    config = configuration(tables("afbs"), {}, {"model": Softmax, "task": "regression"})
+    numbers = Dataset(*(np.zeros((3, 2), np.float32), np.zeros(3, np.float32)) * 2, 0)
+    with pytest.raises(UserError, match="asks clients how many samples of each class they have"):
+        serve(config, lambda brief: pytest.fail("nobody is asked"), numbers, tmp_path / "run")
+    assert not (tmp_path / "run").exists()

@@ -95,5 +95,5 @@ def _dataset(config: Config, test: Callable[[], Labelled] | None) -> Dataset:
     given = test()
     if isinstance(given, Dataset):
         return given
-    found = samples(given, "`test`")
+    found = samples(given, "`test`", not config.task.native)
     return Dataset(found.train_x[:2], found.train_y[:2], found.train_x, found.train_y, found.classes)

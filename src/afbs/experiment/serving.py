@@ -55,6 +55,12 @@ def serve(
         note(f"The run in {path} has ended; there is nothing left to do.")
         return Result.open(path)
     check(config)
+    config.task.check(dataset)
+    if config.algorithm.clustered and not dataset.classes:
+        raise UserError(
+            "`algorithm`: it asks clients how many samples of each class they have, and their labels are numbers. "
+            "`algorithm.clustering` = false, or another algorithm, would do."
+        )
     meta = read_meta(path) if (path / "meta.json").exists() else None
     if meta is None:
         if path.exists():  # killed before it began
