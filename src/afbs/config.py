@@ -220,6 +220,10 @@ def _tables(source: Config | Mapping[str, Any] | str | Path) -> dict[str, Any]:
         text = path.read_text(encoding=ENCODING)
     except FileNotFoundError:
         raise UserError(f"There is no file {path}.") from None
+    except IsADirectoryError:
+        inside = path / "config.toml"
+        hint = f" Its configuration is {inside}." if inside.is_file() else ""
+        raise UserError(f"{path} is a folder, not a configuration.{hint}") from None
     except (OSError, UnicodeDecodeError) as error:
         raise UserError(f"{path} cannot be read: {error}.") from error
     return toml(str(path), text)

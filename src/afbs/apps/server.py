@@ -48,7 +48,7 @@ def server_app(config: ConfigSource, *, test: Callable[[], Labelled] | None = No
             speaker.fleet = fleet_of(grid, settings, brief, speaker.say)
             return speaker.fleet
 
-        result = serve(settings, reach, dataset, place, on_progress=speaker.progress, on_note=speaker.say)
+        result = serve(settings, reach, place, dataset=dataset, on_progress=speaker.progress, on_note=speaker.say)
         speaker.say(f"Done: best accuracy {result.best_accuracy:.2%}. Folder: {result.folder}")
 
     return app
