@@ -81,7 +81,7 @@ class Speaker:
         parts = [f"{now:.0f} s", f"version {state.version}{goal}", f"accuracy {accuracy}"]
         if self.fleet is not None:
             orders = self.fleet.orders
-            parts.append(f"{len(self.fleet.attendance.here())} clients here, {len(orders.out)} orders out")
+            parts.append(f"clients here: {len(self.fleet.attendance.here())}, orders out: {len(orders.out)}")
             parts.append(f"{orders.moved.uploaded / 1e6:.1f} MB uploaded, {orders.moved.spared / 1e6:.1f} MB spared")
         self.say(" · ".join(parts))
 
