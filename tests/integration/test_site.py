@@ -46,7 +46,7 @@ class Reader(HTMLParser):
         found = dict(attrs)
         self.anchors |= {found[key] or "" for key in ("id", "name") if key in found}
         if tag == "a":
-            self.links += [found["href"]] if found.get("href") else []
+            self.links += [found["href"] or ""] if found.get("href") else []
         elif tag == "link":
             self.loads += [found["href"] or ""] if found.get("rel") in ("stylesheet", "icon", "preload") else []
         elif found.get("src"):
