@@ -1,4 +1,4 @@
-"""`python -m benchmarks [--quick] [throughput kernels planner server loading cluster]` prints ratios and keeps them."""
+"""`python -m benchmarks [--quick] [NAME ...]` prints ratios and keeps them."""
 
 from __future__ import annotations
 
@@ -9,14 +9,15 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from benchmarks import cluster, kernels, loading, planner, server, throughput, workload
+from benchmarks import cluster, deployment, kernels, loading, overhead, planner, server, throughput, workload
 
 RESULTS = Path(__file__).parent / "results"
+NAMES = ("throughput", "kernels", "overhead", "planner", "server", "loading", "cluster", "deployment")
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
-    parser.add_argument("only", nargs="*", help="throughput, kernels, planner, server, loading, cluster (default: all)")
+    parser.add_argument("only", nargs="*", metavar="NAME", help=f"{', '.join(NAMES)} (default: all)")
     parser.add_argument("--quick", action="store_true", help="a few minutes less, and more noise")
     options = parser.parse_args()
     parts: dict[str, tuple[Any, Callable[[], dict[str, Any]]]] = {
@@ -25,10 +26,12 @@ def main() -> None:
             lambda: throughput.measure(1 if options.quick else 3, 0.05 if options.quick else workload.DAYS),
         ),
         "kernels": (kernels, lambda: kernels.measure(2 if options.quick else 8)),
+        "overhead": (overhead, lambda: overhead.measure(*((0.05, 0.1) if options.quick else (0.5, 1.0)))),
         "planner": (planner, lambda: planner.measure(10**4 if options.quick else 10**6, 70_000)),
         "server": (server, lambda: server.measure(200 if options.quick else 1000)),
         "loading": (loading, lambda: loading.measure(10 if options.quick else 40)),
-        "cluster": (cluster, lambda: cluster.measure(1 if options.quick else 3, 0.05 if options.quick else 0.15)),
+        "cluster": (cluster, lambda: cluster.measure(1 if options.quick else 3, 0.15 if options.quick else 0.6)),
+        "deployment": (deployment, lambda: deployment.measure(50 if options.quick else 250)),
     }
     RESULTS.mkdir(exist_ok=True)
     machine = f"{platform.processor() or platform.machine()}, Python {platform.python_version()}"

@@ -1,20 +1,22 @@
-"""`python -m benchmarks.overhead`: which share of a run is not forward, backward or optimiser step.
+"""Which share of a run is not training or predicting.
 
-AFBS on the 5,000 MNIST digits with LeNet-5, in one process and by processor time, so that other work on the machine
-does not count. Everything else does: planning, reading samples, shuffling, scaling, copying, aggregating, the rest of
-evaluating, recording, checkpointing, and these timers. A short run before it imports the libraries.
+AFBS in one process and by processor time, so that other work on the machine does not count. Training and predicting is
+making numbers of a client's bytes, gradients, steps and scores. The rest is the engine's: planning, shuffling, copying,
+aggregating, counting right answers, recording, checkpointing, and these timers. A short run before it imports the
+libraries.
 """
 
 from __future__ import annotations
 
-import argparse
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from time import process_time
 from typing import Any
 
 import afbs
+from benchmarks import workload
 
 QUICKSTART = Path(__file__).parents[1] / "examples" / "quickstart.toml"
 
@@ -36,43 +38,61 @@ class Timed:
         return timed
 
 
-def measure(virtual_days: float) -> dict[str, float]:
-    from afbs.clients import flatten, trainer
-    from afbs.models.lenet5 import LeNet5
+def measure(days: float, quickstart_days: float) -> dict[str, Any]:
+    data = workload.arrays()
+    found = {}
+    for kernel in _kernels():
+        inline: dict[str, Any] = {"executor": {"name": "inline"}, "model.kernel": kernel}
+        for name, source, length in (
+            ("CIFAR-10-shaped", workload.config("afbs", data), days),
+            ("5,000 digits", QUICKSTART, quickstart_days),
+        ):
+            _run(source, {**inline, "run.virtual_days": 0.01})
+            found[f"{name}, {kernel}"] = _run(source, {**inline, "run.virtual_days": length})
+    return found
 
-    settings: dict[str, Any] = {"executor": {"name": "inline"}, "run.virtual_days": virtual_days}
-    forward, backward, optimiser = Timed(), Timed(), Timed()
+
+def rows(found: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    for name, parts in found.items():
+        share = 1 - sum(seconds for part, seconds in parts.items() if part != "total") / parts["total"]
+        spent = ", ".join(f"{part} {seconds:.1f}" for part, seconds in parts.items())
+        yield f"{name}: the engine's share of processor time", f"{share:.1%} ({spent} s)"
+
+
+def _kernels() -> list[str]:
+    from afbs.native.choice import best
+
+    return ["torch", "native"] if best() else ["torch"]
+
+
+def _run(source: Any, settings: dict[str, Any]) -> dict[str, float]:
+    from afbs.clients import flatten, gradient, lenet5
+
+    samples, gradients, steps, predictions = Timed(), Timed(), Timed(), Timed()
     places: list[tuple[Any, str, Timed]] = [
-        (LeNet5, "forward", forward),
-        (trainer, "cross_entropy", forward),
-        (flatten.FlatModel, "backward", backward),
-        (flatten.FlatModel, "descend", optimiser),
+        (gradient.Torch, "begin", samples),
+        (gradient.Torch, "of", gradients),
+        (gradient.Torch, "predict", predictions),
+        (lenet5.NativeLenet5, "begin", samples),
+        (lenet5.NativeLenet5, "of", gradients),
+        (lenet5.NativeLenet5, "predict", predictions),
+        (flatten.FlatModel, "descend", steps),
     ]
+    with _timed(places), tempfile.TemporaryDirectory() as folder:
+        began = process_time()
+        afbs.run(source, runs=folder, progress=False, **settings)
+        total = process_time() - began
+    parts = {"samples": samples, "gradients": gradients, "steps": steps, "predictions": predictions}
+    return {**{name: timed.seconds for name, timed in parts.items()}, "total": total}
+
+
+@contextmanager
+def _timed(places: list[tuple[Any, str, Timed]]) -> Iterator[None]:
     originals = [getattr(owner, name) for owner, name, _ in places]
     try:
         for (owner, name, timed), original in zip(places, originals, strict=True):
             setattr(owner, name, timed(original))
-        with tempfile.TemporaryDirectory() as folder:
-            began = process_time()
-            afbs.run(QUICKSTART, runs=folder, **settings)
-            total = process_time() - began
+        yield
     finally:
         for (owner, name, _), original in zip(places, originals, strict=True):
             setattr(owner, name, original)
-    parts = {"forward": forward.seconds, "backward": backward.seconds, "optimiser": optimiser.seconds}
-    return {**parts, "total": total, "overhead": 1 - sum(parts.values()) / total}
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.overhead", description=__doc__)
-    parser.add_argument("--virtual-days", type=float, default=0.5)
-    virtual_days = parser.parse_args().virtual_days
-    measure(0.01)
-    found = measure(virtual_days)
-    for name in ("forward", "backward", "optimiser", "total"):
-        print(f"{name:10} {found[name]:7.2f} s of processor time")
-    print(f"{'overhead':10} {found['overhead']:7.1%}")
-
-
-if __name__ == "__main__":
-    main()

@@ -277,10 +277,12 @@ static void lay_out_bytes(layer at, int margin, const uint8_t *image, const floa
     for (int c = 0; c < at.channels; c++, table += 256)
         for (int y = margin; y < height + margin; y++, image += width) {
             float *last = laid + ((int64_t)y * at.width + margin) * at.channels + c;
-            for (int x = 0; x < width; x++) last[x * at.channels] = table[image[x]];
-            if (!split) continue;
-            float *row = planes + ((int64_t)c * at.height + y) * 2 * half;
-            for (int x = 0; x < width; x++) row[(x + margin) / 2 + (x + margin) % 2 * half] = table[image[x]];
+            if (!split) {
+                for (int x = 0; x < width; x++) last[x * at.channels] = table[image[x]];
+                continue;
+            }
+            float *even = planes + ((int64_t)c * at.height + y) * 2 * half + margin / 2, *odd = even + half;
+            for (int x = 0; x < width; x++) last[x * at.channels] = (x % 2 ? odd : even)[x / 2] = table[image[x]];
         }
 }
 

@@ -69,6 +69,9 @@ class Torch(Gradient):
         samples, labels = self._source.test(part)
         batches = zip(torch.split(samples, EVALUATION_BATCH), torch.split(labels, EVALUATION_BATCH), strict=True)
         for x, y in batches:
-            with torch.inference_mode():
-                found = self._model.module(x).cpu()
-            yield found, y
+            yield self.predict(x), y
+
+    def predict(self, samples: Tensor) -> Tensor:
+        with torch.inference_mode():
+            found: Tensor = self._model.module(samples).cpu()
+        return found

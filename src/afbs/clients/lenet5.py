@@ -74,9 +74,10 @@ class NativeLenet5(Gradient):
                 self._lay_out(samples[first : first + EVALUATION_BATCH])
             elif images is not None:
                 self._lay_out_bytes(images, self._source.test_start(part) + first + np.arange(len(y)))
-            yield self._scores(len(y)), y
+            yield self.predict(len(y)), y
 
-    def _scores(self, n: int) -> Tensor:
+    def predict(self, n: int) -> Tensor:
+        """The scores of the first samples that were laid out."""
         found = torch.empty(n, self._shape.classes)
         self._kernels.lenet5_scores(
             byref(self._shape),

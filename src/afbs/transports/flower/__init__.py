@@ -3,9 +3,10 @@
 messages    what passes between the server and a node, checked on both sides
 wire        questions out, answers back: the only file that calls Flower's Grid
 roster      who is who: nodes come and go, clients stay
-labels      the label mechanism's conversation, carried by messages
-uploads     which orders bring their vector along, and how many bytes were moved
-fleet       what the server knows and hears of all nodes
+attendance  who can be given work
+entrance, labels        how nodes come in, and the label mechanism's conversation with them
+orders, inbox, uploads  what is asked of clients, what came along with the answer, and what should
+fleet       all of that, one turn after another
 connection, session     the two faces of the fleet that the engine sees
 node, shelf             a node's side: training, and what waits on its disk
 """

@@ -1,0 +1,166 @@
+"""What one run found, small enough to be committed: `cell.json`, `curve.csv`, and the `config.toml` that does it again.
+
+Tables and figures are made of nothing else, so they can be made again from the committed files alone.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import tomli_w
+
+from afbs.experiment.provenance import digests
+from afbs.record.reader import read_config, read_result
+from afbs.record.result import Result
+from afbs.record.writer import replace_file
+from afbs.reproduce.heard import heard
+from afbs.sweeps import Cell
+from afbs.types import UserError
+
+_MOST_POINTS = 120
+_FILES = ("cell.json", "curve.csv", "config.toml")
+
+
+@dataclass(frozen=True)
+class Found:
+    """One run that has ended. `reason` says why; `heard` who took part; `made` with what, and from which settings."""
+
+    name: str
+    seed: int
+    best: float
+    final: float
+    target: float
+    time_to_target: float | None
+    reason: str
+    virtual_seconds: float
+    horizon: float
+    versions: int
+    updates: Mapping[str, int]
+    trained: int
+    per_class: tuple[float | None, ...]
+    heard: Mapping[str, Any]
+    sha256: str
+    seal: str
+    made: Mapping[str, Any]
+    curve: tuple[tuple[float, int, float, float], ...] = field(repr=False)
+    """Virtual seconds, version, accuracy, loss."""
+
+    @property
+    def froze(self) -> bool:
+        """It ended before its time, because clients trained with next to no learning rate."""
+        return self.reason == "learning rate"
+
+    def accuracy_at(self, time: float) -> float:
+        """Between two evaluations on the straight line."""
+        return float(np.interp(time, [point[0] for point in self.curve], [point[2] for point in self.curve]))
+
+
+def found(cell: Cell, folder: Path) -> Found:
+    """From a run folder."""
+    record = Result.open(folder).record
+    result: Mapping[str, Any] = record.result or {}
+    meta: Mapping[str, Any] = record.meta
+    evals = record.evals
+    target = float(result["target"])
+    points = list(
+        zip(
+            evals.time.tolist(),
+            evals.version.tolist(),
+            evals.accuracy.tolist(),
+            (round(loss, 5) for loss in evals.loss.tolist()),
+            strict=True,
+        )
+    )
+    last = evals.per_class[-1].tolist() if len(evals.per_class) else []
+    return Found(
+        name=cell.name,
+        seed=cell.seed,
+        best=record.best_accuracy,
+        final=record.final_accuracy,
+        target=target,
+        time_to_target=record.time_to(target),
+        reason=record.end.reason if record.end else "",
+        virtual_seconds=float(result["virtual_seconds"]),
+        horizon=record.horizon,
+        versions=int(result["versions"]),
+        updates=dict(result["updates"]),
+        trained=int(result["jobs"]["trained"]),
+        per_class=tuple(None if math.isnan(share) else round(share, 4) for share in last),
+        heard=heard(record),
+        sha256=str(result["sha256"]),
+        seal=str(result["seal"]),
+        made={
+            "settings": digests(cell.config),
+            "data": meta.get("data"),
+            "versions": meta.get("versions"),
+            "kernel": meta.get("kernel"),
+            "native": (meta.get("machine") or {}).get("native"),
+            "python": (meta.get("machine") or {}).get("python"),
+            "commit": meta.get("git"),
+        },
+        curve=tuple(thinned(points, target)),
+    )
+
+
+def settings(folder: Path) -> dict[str, Any]:
+    """The configuration that a run had, but for who computed it: `afbs run` of it does the run again."""
+    return {table: value for table, value in read_config(folder).items() if table != "executor"}
+
+
+def thinned(
+    points: list[tuple[float, int, float, float]], target: float, most: int = _MOST_POINTS
+) -> list[tuple[float, int, float, float]]:
+    """At most about so many of them: evenly, and always the first, the last, the best and the first at the target."""
+    if len(points) <= most:
+        return points
+    accuracy = np.array([point[2] for point in points])
+    kept = {round(place) for place in np.linspace(0, len(points) - 1, most)}
+    kept.add(int(np.nanargmax(accuracy)))
+    reached = np.flatnonzero(accuracy >= target)
+    kept.update(int(place) for place in reached[:1])
+    return [points[place] for place in sorted(kept)]
+
+
+def write(what: Found, config: Mapping[str, Any], folder: Path) -> None:
+    """Into a folder of its own; equal runs on equal machines write equal bytes."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        facts = {key: value for key, value in asdict(what).items() if key != "curve"}
+        replace_file(folder / "cell.json", (json.dumps(facts, indent=1, ensure_ascii=False) + "\n").encode())
+        text = io.StringIO()
+        table = csv.writer(text, lineterminator="\n")
+        table.writerow(("time", "version", "accuracy", "loss"))
+        table.writerows(what.curve)
+        replace_file(folder / "curve.csv", text.getvalue().encode())
+        replace_file(folder / "config.toml", tomli_w.dumps(config).encode())
+    except OSError as error:
+        raise UserError(f"`--results`: {folder} cannot be written: {error.strerror}.") from error
+
+
+def read(folder: Path) -> Found:
+    """What `write` has written."""
+    try:
+        facts = json.loads((folder / "cell.json").read_text())
+        with (folder / "curve.csv").open(newline="") as file:
+            rows = list(csv.reader(file))[1:]
+        curve = tuple((float(row[0]), int(row[1]), float(row[2]), float(row[3])) for row in rows)
+        return Found(**{**facts, "per_class": tuple(facts["per_class"])}, curve=curve)
+    except (OSError, ValueError, TypeError, KeyError, IndexError) as error:
+        raise UserError(f"{folder} is damaged: {error}. The run that it is of can be collected again.") from None
+
+
+def is_there(folder: Path) -> bool:
+    return all((folder / name).is_file() for name in _FILES)
+
+
+def is_of(folder: Path, run: Path) -> bool:
+    """Whether a committed folder already holds what this run folder found."""
+    return is_there(folder) and read(folder).seal == (read_result(run) or {}).get("seal")

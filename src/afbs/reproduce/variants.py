@@ -1,0 +1,118 @@
+"""Other readings of what the paper leaves open, where no setting has them: named by path in `settings`, for its search.
+
+`HeldOut`: FLGO, the framework that the paper names, keeps a tenth of every client's samples for validation.
+`AtFlush`: "sampling 120 clients per training round" may mean that nobody is asked between two steps.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Annotated, Any, Literal, NamedTuple, final
+
+import numpy as np
+from annotated_types import Ge, Gt, Le, Lt
+from numpy.typing import NDArray
+
+from afbs import registry
+from afbs.interfaces import Algorithm, LocalRule, Partition, Pool
+from afbs.partitions.clustered import Clustered
+from afbs.seeds import Key
+from afbs.types import Ask, ClientId, ClientInfo, Matrix, Memory, Order, Split, Step, Update, Vector
+
+
+@final
+@dataclass(frozen=True)
+class HeldOut(Partition):
+    """The paper's partition, of which every client trains on all but a share."""
+
+    clients: Annotated[int, Ge(1)] = 600
+    clusters: Annotated[int, Ge(1)] = 1
+    alpha: Annotated[float, Gt(0)] = 0.1
+    min_cluster_share: Annotated[float, Ge(0), Le(1)] = 0.5
+    min_examples: Annotated[int, Ge(1)] = 1
+    volume_sigma: Annotated[float, Ge(0)] = 1.0
+    held_out: Annotated[float, Ge(0), Lt(1)] = 0.1
+
+    def split(self, labels: NDArray[np.int64], owners: NDArray[np.int64] | None, key: Key) -> Split:
+        whole = Clustered(
+            self.clients, self.clusters, self.alpha, self.min_cluster_share, self.min_examples, self.volume_sigma
+        ).split(labels, owners, key)
+        rng = key.child(1).generator()
+        return Split([self._kept(mine, rng) for mine in whole.indices], whole.notes, whole.clusters)
+
+    def _kept(self, mine: NDArray[np.int64], rng: np.random.Generator) -> NDArray[np.int64]:
+        number = max(1, len(mine) - int(self.held_out * len(mine)))
+        return np.sort(rng.permutation(mine)[:number])
+
+
+class State(NamedTuple):
+    inner: Any
+    asked_at: int = -1
+
+
+@final
+@dataclass(frozen=True)
+class AtFlush(Algorithm[State]):
+    """A buffered method that asks clients right after a step only."""
+
+    method: Literal["afbs", "fedbuff", "ca2fl"] = "fedbuff"
+
+    @cached_property
+    def inner(self) -> Algorithm[Any]:
+        made: Algorithm[Any] = registry.find("algorithm", self.method)()
+        return made
+
+    @property
+    def adds(self) -> bool:  # type: ignore[override]
+        return self.inner.adds
+
+    @property
+    def ships(self) -> Literal["delta", "end"]:
+        return self.inner.ships
+
+    @property
+    def local(self) -> LocalRule:
+        return self.inner.local
+
+    @property
+    def clustered(self) -> bool:
+        return self.inner.clustered
+
+    @property
+    def awaits(self) -> int:
+        return self.inner.awaits
+
+    def init(self, clients: Sequence[ClientInfo]) -> State:
+        return State(self.inner.init(clients))
+
+    def dispatch(self, state: State, pool: Pool, key: Key) -> tuple[State, Sequence[ClientId | Ask]]:
+        if pool.version == state.asked_at and pool.busy:
+            return state, ()
+        inner, asked = self.inner.dispatch(state.inner, pool, key)
+        return State(inner, pool.version), asked
+
+    def receive(self, state: State, update: Update, key: Key) -> tuple[State, Step | None]:
+        inner, step = self.inner.receive(state.inner, update, key)
+        return state._replace(inner=inner), step
+
+    def lost(self, state: State, order: Order) -> tuple[State, Step | None]:
+        inner, step = self.inner.lost(state.inner, order)
+        return state._replace(inner=inner), step
+
+    def stalled(self, state: State) -> tuple[State, Step | None]:
+        inner, step = self.inner.stalled(state.inner)
+        return state._replace(inner=inner), step
+
+    def weigh(self, used: Sequence[Update]) -> tuple[float, ...]:
+        return self.inner.weigh(used)
+
+    def begin(self, params: Vector) -> Memory:
+        return self.inner.begin(params)
+
+    def apply(self, memory: Memory, params: Vector, step: Step, vectors: Matrix) -> tuple[Memory, Vector]:
+        return self.inner.apply(memory, params, step, vectors)
+
+    def memory_bytes(self, parameters: int, clients: int) -> int:
+        return self.inner.memory_bytes(parameters, clients)

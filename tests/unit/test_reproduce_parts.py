@@ -1,0 +1,209 @@
+"""What `afbs reproduce` is made of: the published figures, the cells, and how the two stand side by side."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+import pytest
+
+from afbs.reproduce import PLANS, Choice
+from afbs.reproduce.beside import accuracy_row, remark, time_row
+from afbs.reproduce.found import Found, thinned
+from afbs.reproduce.plans import Finds
+from afbs.reproduce.plans.published import neighbour, reason
+from afbs.reproduce.published import figures, published, target
+from afbs.reproduce.running import wanted
+from afbs.reproduce.spec import Spec
+from afbs.types import UserError
+
+
+def test_the_published_figures_ship_with_the_package() -> None:
+    numbers = Counter(figure.table for figure in published() if figure.method != "target")
+    assert numbers == {"2": 77, "2_commented_out_in_source": 11, "3": 12, "4": 77, "5": 16}
+    assert figures("2")["afbs", "cifar10", 1] == 65.79
+    assert figures("4")["fedasync", "mnist", 1] is None
+    assert target("cifar100") == 0.15
+
+
+def test_every_published_figure_has_a_run_or_a_reason() -> None:
+    runs = {spec.name for spec in wanted([PLANS["published"]], Choice())}
+    beside = 0
+    for figure in published():
+        spec = neighbour(figure)
+        assert (spec is None) == bool(reason(figure))
+        if spec is not None:
+            assert spec.name in runs
+            beside += 1
+    assert beside == 77 + 12 + 77
+
+
+def test_runs_that_tables_share_are_one_cell_and_others_are_not() -> None:
+    everything = wanted(list(PLANS.values()), Choice())
+    assert len({spec.cell.id for spec in everything}) == len({spec.cell.digest for spec in everything})
+    assert len({spec.name for spec in everything}) == len(everything)
+    assert set(wanted([PLANS["table2"]], Choice())) == set(wanted([PLANS["table4"]], Choice()))
+    assert set(wanted([PLANS["fig-curves"]], Choice())) < set(wanted([PLANS["table2"]], Choice()))
+
+
+def test_tables_two_and_four_are_in_the_setting_of_the_paper() -> None:
+    cells = [spec.cell.config for spec in wanted([PLANS["table2"]], Choice())]
+    assert len(cells) == 77
+    for config in cells:
+        text = config.tables["data"]["name"] == "sst2"
+        assert config.tables["partition"]["clients"] == (60 if text else 600)
+        assert config.run.in_flight == (12 if text else 120)
+        assert config.run.virtual_days == (10 if text else 20)
+        assert (config.training.lr, config.training.epochs, config.training.batch_size) == (0.01, 5, 64)
+        assert (config.training.lr_decay, config.training.lr_decay_unit) == (0.999, "update")
+        assert config.run.stop_when_lr_below == pytest.approx(1e-4)
+        assert config.tables["clusters"]["number"] == config.tables["partition"]["clusters"]
+
+
+def test_a_choice_takes_a_part() -> None:
+    choice = Choice(("mnist",), (1,), ("fedavg", "afbs"), (4, 5), 0.5)
+    names = [spec.name for spec in wanted([PLANS["table4"]], choice)]
+    assert names == [
+        "mnist-k1-afbs-0.5d-seed4",
+        "mnist-k1-fedavg-0.5d-seed4",
+        "mnist-k1-afbs-0.5d-seed5",
+        "mnist-k1-fedavg-0.5d-seed5",
+    ]
+    assert choice.suffix == "-mnist-k1-fedavg-afbs-seed4-seed5-0.5d"
+    with pytest.raises(UserError, match="did you mean 'fedavg'"):
+        Choice(methods=("fedavgg",))
+
+
+def test_changes_are_part_of_a_name_and_of_the_settings() -> None:
+    spec = Spec("cifar10", 3, "afbs", 2, 3.0, (("algorithm.weights", "each"), ("partition.volume_sigma", 0.0)))
+    assert spec.name == "cifar10-k3-afbs-weights-each-volume-sigma-0-3d-seed2"
+    assert spec.cell.config.tables["algorithm"]["weights"] == "each"
+    assert spec.cell.config.tables["partition"]["volume_sigma"] == 0.0
+    assert spec.cell.id.endswith(spec.cell.digest[:8])
+
+
+@pytest.mark.parametrize(
+    ("paper", "values", "told"),
+    [
+        (65.79, [0.60, 0.62], ["65.79", "61.00 ± 1.41", "-4.79"]),
+        (65.79, [0.70], ["65.79", "70.00", "+4.21"]),
+        (65.79, [], ["65.79", "not run", "–"]),
+        (None, [0.5], ["–", "50.00", "–"]),
+    ],
+)
+def test_accuracies_stand_beside_the_paper_in_points(paper: float | None, values: list[float], told: list[str]) -> None:
+    assert accuracy_row(paper, values)[0] == told
+
+
+@pytest.mark.parametrize(
+    ("paper", "values", "told"),
+    [
+        (100_000.0, [150_000.0], ["100,000", "150,000", "+50 %"]),
+        (100_000.0, [80_000.0, 100_000.0], ["100,000", "90,000 ± 14,142", "-10 %"]),
+        (100_000.0, [80_000.0, None], ["100,000", "80,000 (1 of 2)", "-20 %"]),
+        (100_000.0, [None], ["100,000", "not reached (43.8 %)", "–"]),
+        (None, [None], ["not reached", "not reached (43.8 %)", "–"]),
+        (None, [70_000.0], ["not reached", "70,000", "–"]),
+        (None, [], ["not reached", "not run", "–"]),
+    ],
+)
+def test_times_stand_beside_the_paper_in_percent(
+    paper: float | None, values: list[float | None], told: list[str]
+) -> None:
+    assert time_row(paper, values, [0.4375] * len(values))[0] == told
+
+
+def test_a_thinned_curve_keeps_the_best_the_last_and_the_first_at_the_target() -> None:
+    points = [
+        (float(moment), moment, 0.5 if moment < 333 else 0.9 if moment == 777 else 0.7, 1.0) for moment in range(1000)
+    ]
+    kept = thinned(points, target=0.6, most=10)
+    assert len(kept) <= 12
+    assert kept[0] == points[0]
+    assert kept[-1] == points[-1]
+    assert points[777] in kept
+    assert next(point for point in kept if point[2] >= 0.6) == points[333]
+    assert thinned(points[:10], 0.6, 10) == points[:10]
+
+
+def run(spec: Spec, final: float, **facts: Any) -> Found:
+    """What such a run might have found."""
+    known = {
+        "name": spec.name,
+        "seed": spec.seed,
+        "best": final,
+        "final": final,
+        "target": 0.5,
+        "time_to_target": None,
+        "reason": "horizon",
+        "virtual_seconds": spec.virtual_days * 86_400,
+        "horizon": spec.virtual_days * 86_400,
+        "versions": 100,
+        "updates": {},
+        "trained": 1000,
+        "per_class": (),
+        "heard": {},
+        "sha256": "",
+        "seal": "",
+        "made": {},
+        "curve": ((0.0, 0, 0.1, 2.3), (spec.virtual_days * 86_400, 100, final, 1.0)),
+    }
+    return Found(**{**known, **facts})
+
+
+def test_a_run_that_froze_says_when() -> None:
+    spec = Spec("cifar10", 1, "afbs")
+    frozen = run(spec, 0.6, reason="learning rate", virtual_seconds=12.5 * 86_400)
+    assert remark([frozen], 20) == "ended at day 12.5, learning rate below 1 %"
+    assert remark([run(Spec("cifar10", 1, "afbs", days=0.5), 0.3)], 20) == "0.5 of 20 days"
+    assert remark([run(spec, 0.6)], 20) == ""
+
+
+def test_ablations_test_an_arm_against_the_one_it_names_seed_by_seed() -> None:
+    plan, choice = PLANS["ablations"], Choice(clusters=(1,), methods=("afbs", "fedbuff"))
+    gains = {1: 0.03, 2: 0.05, 3: 0.04}
+    runs = {
+        spec.name: run(spec, 0.4 + 0.02 * spec.seed + (gains[spec.seed] if spec.method == "afbs" else 0.0))
+        for spec in wanted([plan], choice)
+    }
+    step = next(table for table in plan.page(choice, Finds(runs)).tables if table.name == "step-k1")
+    told = {row["arm"]: row for row in step.values}
+    assert told["AFBS"]["against"] == "FedBuff"
+    assert told["AFBS"]["difference"] == pytest.approx(0.04)
+    # three gains of mean 0.04 and deviation 0.01: t = 0.04 / (0.01 / √3) = 6.928, of which p is 0.0202 with two degrees
+    assert told["AFBS"]["p"] == pytest.approx(0.0202, abs=2e-4)
+    assert told["FedBuff"]["difference"] == pytest.approx(-0.04)
+
+
+def test_the_fair_comparison_takes_each_methods_best_trial_and_then_the_test_set() -> None:
+    plan, choice = PLANS["fair"], Choice(clusters=(1,), methods=("fedavg",))
+    trials = wanted([plan], choice)
+    assert len(trials) == 9
+    assert all(spec.cell.config.evaluation.validation == 0.1 for spec in trials)
+    some = {spec.name: run(spec, 0.1) for spec in trials[:8]}
+    assert plan.then(choice, Finds(some)) == []
+    best = trials[5]
+    compared = plan.then(choice, Finds({spec.name: run(spec, 0.6 if spec == best else 0.2) for spec in trials}))
+    assert [spec.seed for spec in compared] == [1, 2, 3]
+    for spec in compared:
+        assert spec.cell.config.evaluation.validation == 0
+        assert spec.cell.config.training == best.cell.config.training
+        assert spec.cell.config.algorithm == best.cell.config.algorithm
+        assert spec.seed != best.seed
+
+
+def test_the_nearest_settings_come_first() -> None:
+    plan, choice = PLANS["settings"], Choice()
+    near = "cifar10-k1-afbs-lr-decay-unit-none"
+    accuracy = {spec.name: 0.45 if spec.name.startswith(near) else 0.40 for spec in wanted([plan], choice)}
+    runs = {spec.name: run(spec, accuracy[spec.name]) for spec in wanted([plan], choice) if spec.changes}
+    here = {spec.name: run(spec, 0.4, curve=((0.0, 0, 0.4, 1.0), (1.8e6, 9, 0.4, 1.0))) for spec in HERE}
+    table = plan.page(choice, Finds({**runs, **here})).tables[0]
+    assert table.values[0]["option"] == "no decay"
+    assert table.values[0]["distance"] == pytest.approx(((25 + 3 * 100) / 4) ** 0.5, abs=1e-3)
+    told = {row["option"]: row["distance"] for row in table.values}
+    assert told["as here"] == pytest.approx(10)
+    assert told["AFBS: no λ"] == pytest.approx(10)  # the other three as they are without it
+
+
+HERE = [Spec("cifar10", 1, method) for method in ("afbs", "fedbuff", "ca2fl", "fedavg")]
