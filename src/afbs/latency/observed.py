@@ -26,6 +26,7 @@ class Observed(Availability):
     """
 
     path: str
+    """A CSV file with the columns client, start, end."""
 
     def joins(self, client: ClientInfo) -> float:
         return max(0.0, self._rows[client.id][0][0]) if client.id in self._rows else inf
