@@ -13,7 +13,7 @@ from afbs.manual import Setting
 from afbs.types import Training
 
 TEXT = (Path(__file__).parents[2] / "docs/configuration.md").read_text(encoding="utf-8")
-SECTIONS = {title: body for title, body in re.findall(r"^## `\[(\w+)\]`\n(.*?)(?=^## |\Z)", TEXT, re.M | re.S)}
+SECTIONS = dict(re.findall(r"^## `\[(\w+)\]`\n(.*?)(?=^## |\Z)", TEXT, re.M | re.S))
 PARTS = ("algorithm", "availability", "clusters", "data", "executor", "latency", "model", "partition", "transport")
 TABLES = {"run": RunSettings, "training": Training, "evaluation": Evaluation, "record": Record}
 DEFAULT = re.compile(r"`(\w+)` (`?\"[^\"]*\"`?|-?[\d.e+-]*\d|inf|true|false)(?=[,:; )]|$)")
