@@ -13,24 +13,6 @@ from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
 
 ROOT = Path(__file__).parents[1]
-SLOTS = ("tasks.md", "reproduction.md")
-"""Pages that have their place and may not be written yet."""
-
-
-def on_config(config: MkDocsConfig) -> MkDocsConfig:
-    missing = {page for page in SLOTS if not (ROOT / "docs" / page).exists()}
-    config.nav = _without(config.nav, missing)
-    return config
-
-
-def _without(nav: Any, missing: set[str]) -> Any:
-    if isinstance(nav, list):
-        return [_without(each, missing) for each in nav if not (isinstance(each, dict) and missing & {*_targets(each)})]
-    return {title: _without(inner, missing) for title, inner in nav.items()} if isinstance(nav, dict) else nav
-
-
-def _targets(entry: dict[str, Any]) -> list[str]:
-    return [target for target in entry.values() if isinstance(target, str)]
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
