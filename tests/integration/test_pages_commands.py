@@ -26,6 +26,8 @@ ELSEWHERE = {
     "make test": "it is what runs this",
     "make test-long": "it is what runs this",
     "make coverage": "it is `make test`, counted",
+    "make docs": "test_site.py builds it",
+    "make package": "test_package.py builds it",
     "make run": "`afbs quickstart`, which is run on other pages",
     "pip install afbs": "test_package.py installs the wheel into an empty environment",
     "pip install afbs && afbs quickstart": "the same, and `afbs quickstart` is run on other pages",
