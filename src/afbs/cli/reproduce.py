@@ -48,9 +48,12 @@ def reproduce(
 
     if "list" in what:
         table = Table(box=None, show_header=False, padding=(0, 2, 0, 0))
+        everything = set()
         for plan in PLANS.values():
-            table.add_row(plan.name, plan.title)
-        table.add_row("all", "everything")
+            specs = plan.specs(Choice())
+            everything.update(specs)
+            table.add_row(plan.name, f"{len(specs)} runs" if specs else "", plan.title)
+        table.add_row("all", f"{len(everything)} runs", "everything; what several need is run once")
         console.print(table)
         return
     for name in what:
