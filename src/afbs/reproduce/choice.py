@@ -12,7 +12,7 @@ from afbs.types import UserError
 
 @dataclass(frozen=True)
 class Choice:
-    """Nothing chosen is everything. `days` 0 is as long as a plan says; so are no `seeds`."""
+    """Nothing chosen is everything. `days` 0 is as long as an exhibit says; so are no `seeds`."""
 
     datasets: tuple[str, ...] = ()
     clusters: tuple[int, ...] = ()

@@ -10,7 +10,7 @@ import numpy as np
 
 from afbs.report.palette import looks
 from afbs.report.paper import STYLE, line_style
-from afbs.reproduce.found import Found
+from afbs.reproduce.found import Evidence
 
 _WIDTH, _HEIGHT = 3.45, 2.35
 _DAY = 86_400
@@ -38,7 +38,7 @@ def drawn(name: str, panels: Mapping[str, Panel], height: float = _HEIGHT) -> di
     return files
 
 
-def curves(arms: Mapping[str, Sequence[Found]], target: float | None = None) -> Panel:
+def curves(arms: Mapping[str, Sequence[Evidence]], target: float | None = None) -> Panel:
     """Accuracy against virtual days: the mean over seeds, and a band from the lowest to the highest."""
 
     def draw(axes: Any) -> None:
@@ -60,14 +60,14 @@ def curves(arms: Mapping[str, Sequence[Found]], target: float | None = None) -> 
     return draw
 
 
-def held(run: Found, moments: Any) -> Any:
+def held(run: Evidence, moments: Any) -> Any:
     """A run's accuracy at these moments: that of the last evaluation by then."""
     times = np.array([point[0] for point in run.curve])
     accuracy = np.array([point[2] for point in run.curve])
     return accuracy[np.clip(np.searchsorted(times, moments, side="right") - 1, 0, None)]
 
 
-def by_version(arms: Mapping[str, Sequence[Found]]) -> Panel:
+def by_version(arms: Mapping[str, Sequence[Evidence]]) -> Panel:
     """Accuracy against versions, a line a run."""
 
     def draw(axes: Any) -> None:

@@ -1,4 +1,4 @@
-"""What a plan shows: tables, figures and remarks, for a terminal, a page and a spreadsheet."""
+"""What an exhibit shows: tables, figures and remarks, for a terminal, a page and a spreadsheet."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ NONE = "–"
 
 
 @dataclass(frozen=True)
-class Table:
+class Sheet:
     """Rows of text. `values` are the same as numbers, for a CSV file; None is an empty field."""
 
     name: str
@@ -33,7 +33,7 @@ class Page:
 
     name: str
     title: str
-    tables: Sequence[Table]
+    tables: Sequence[Sheet]
     notes: Sequence[str] = ()
     figures: Mapping[str, bytes] = ()  # type: ignore[assignment]
     runs: Sequence[str] = ()

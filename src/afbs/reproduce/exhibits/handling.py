@@ -7,8 +7,8 @@ from typing import Any
 
 from afbs.reproduce.beside import signed
 from afbs.reproduce.choice import Choice
-from afbs.reproduce.page import NONE, Page, Table
-from afbs.reproduce.plans.plan import Finds, Plan, made
+from afbs.reproduce.exhibits.exhibit import Exhibit, Gathered, made
+from afbs.reproduce.page import NONE, Page, Sheet
 from afbs.reproduce.published import figures
 from afbs.reproduce.spec import CLUSTERS, TITLES
 
@@ -30,7 +30,7 @@ def _datasets(choice: Choice) -> list[str]:
     return [dataset for dataset in CLUSTERS if not choice.datasets or dataset in choice.datasets]
 
 
-def _page(choice: Choice, finds: Finds) -> Page:
+def _page(choice: Choice, finds: Gathered) -> Page:
     paper = figures("5")
     rows, values = [], []
     for dataset in _datasets(choice):
@@ -44,7 +44,7 @@ def _page(choice: Choice, finds: Finds) -> Page:
             rows.append([TITLES[dataset], f"{TITLES[method]} ÷ FedBuff", f"{printed:.3f}", told, signed(gap, 3), times])
             values.append({"dataset": dataset, "method": method, "paper": printed, "ours": ratio, "difference": gap})
     heading = ["", "", "paper", "ours", "difference", "ours, medians"]
-    table = Table("ratios", "The time for a full buffer of ten, K = 1", heading, rows, values)
+    table = Sheet("ratios", "The time for a full buffer of ten, K = 1", heading, rows, values)
     notes = (
         "Medians over at least 200 buffers that were already in memory, in one thread. CA2FL here adds up what "
         "changed; FLGO's adds up all clients' updates anew at every step.",
@@ -54,4 +54,4 @@ def _page(choice: Choice, finds: Finds) -> Page:
     return made("table5", "Table 5: the server's time for a full buffer", [table], (), finds, notes)
 
 
-TABLE5 = Plan("table5", "the server's time for a full buffer, as ratios", lambda choice: (), _page, measure=_measure)
+TABLE5 = Exhibit("table5", "the server's time for a full buffer, as ratios", lambda choice: (), _page, measure=_measure)

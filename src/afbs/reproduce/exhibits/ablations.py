@@ -7,9 +7,9 @@ from typing import Any, NamedTuple
 
 from afbs.reproduce.choice import Choice
 from afbs.reproduce.comparing import compared
-from afbs.reproduce.page import Page, Table
-from afbs.reproduce.plans.clustering import WITHOUT
-from afbs.reproduce.plans.plan import Finds, Plan, known, made
+from afbs.reproduce.exhibits.clustering import WITHOUT
+from afbs.reproduce.exhibits.exhibit import Exhibit, Gathered, known, made
+from afbs.reproduce.page import Page, Sheet
 from afbs.reproduce.spec import METHODS, TITLES, Spec
 
 _DAYS = 3.0
@@ -18,7 +18,7 @@ _BY_TIME = (("training.lr_decay_unit", "virtual_time"),)
 _EQUAL = (("partition.volume_sigma", 0.0),)
 
 
-class Arm(NamedTuple):
+class Contender(NamedTuple):
     """A row of a table, and the row of the same table that it is tested against."""
 
     title: str
@@ -35,7 +35,7 @@ class Question(NamedTuple):
     name: str
     title: str
     clusters: tuple[int, ...]
-    arms: tuple[Arm, ...]
+    arms: tuple[Contender, ...]
 
 
 QUESTIONS = (
@@ -44,20 +44,25 @@ QUESTIONS = (
         "Is it the selection or the step size?",
         (1, 3),
         (
-            Arm("FedBuff", "fedbuff", (), "AFBS"),
-            Arm("AFBS", "afbs", (), "FedBuff"),
-            Arm("(a) FedBuff, all weighed by the freshest", "fedbuff", (("algorithm.staleness", "freshest"),), "AFBS"),
-            Arm("(d) FedBuff, server rate 2", "fedbuff", (("algorithm.server_lr", 2.0),), "AFBS"),
-            Arm("(d) FedBuff, server rate 3", "fedbuff", (("algorithm.server_lr", 3.0),), "AFBS"),
-            Arm("(b) AFBS, as many dropped by lot", "afbs", (("algorithm.drop", "random"),), "AFBS"),
-            Arm("(c) AFBS, FedBuff's weights", "afbs", (("algorithm.weights", "each"),), "FedBuff"),
+            Contender("FedBuff", "fedbuff", (), "AFBS"),
+            Contender("AFBS", "afbs", (), "FedBuff"),
+            Contender(
+                "(a) FedBuff, all weighed by the freshest", "fedbuff", (("algorithm.staleness", "freshest"),), "AFBS"
+            ),
+            Contender("(d) FedBuff, server rate 2", "fedbuff", (("algorithm.server_lr", 2.0),), "AFBS"),
+            Contender("(d) FedBuff, server rate 3", "fedbuff", (("algorithm.server_lr", 3.0),), "AFBS"),
+            Contender("(b) AFBS, as many dropped by lot", "afbs", (("algorithm.drop", "random"),), "AFBS"),
+            Contender("(c) AFBS, FedBuff's weights", "afbs", (("algorithm.weights", "each"),), "FedBuff"),
         ),
     ),
     Question(
         "clusters",
         "Does clustering help?",
         (3, 5),
-        (Arm("AFBS without clustering", "afbs", WITHOUT), Arm("AFBS", "afbs", (), "AFBS without clustering")),
+        (
+            Contender("AFBS without clustering", "afbs", WITHOUT),
+            Contender("AFBS", "afbs", (), "AFBS without clustering"),
+        ),
     ),
     Question(
         "decay",
@@ -67,8 +72,8 @@ QUESTIONS = (
             arm
             for method in METHODS
             for arm in (
-                Arm(f"{TITLES[method]}, an update", method),
-                Arm(f"(e) {TITLES[method]}, virtual time", method, _BY_TIME, f"{TITLES[method]}, an update"),
+                Contender(f"{TITLES[method]}, an update", method),
+                Contender(f"(e) {TITLES[method]}, virtual time", method, _BY_TIME, f"{TITLES[method]}, an update"),
             )
         ),
     ),
@@ -77,9 +82,9 @@ QUESTIONS = (
         "Does a second chance matter?",
         (1, 3),
         (
-            Arm("AFBS", "afbs"),
-            Arm("(f) AFBS, no second chance", "afbs", (("algorithm.survival", "none"),), "AFBS"),
-            Arm("(f) AFBS, a chance within the cluster", "afbs", (("algorithm.survival", "cluster"),), "AFBS", 3),
+            Contender("AFBS", "afbs"),
+            Contender("(f) AFBS, no second chance", "afbs", (("algorithm.survival", "none"),), "AFBS"),
+            Contender("(f) AFBS, a chance within the cluster", "afbs", (("algorithm.survival", "cluster"),), "AFBS", 3),
         ),
     ),
     Question(
@@ -87,8 +92,8 @@ QUESTIONS = (
         "And where clients have equally much data?",
         (1, 3),
         (
-            Arm("(g) FedBuff, equal volumes", "fedbuff", _EQUAL),
-            Arm("(g) AFBS, equal volumes", "afbs", _EQUAL, "(g) FedBuff, equal volumes"),
+            Contender("(g) FedBuff, equal volumes", "fedbuff", _EQUAL),
+            Contender("(g) AFBS, equal volumes", "afbs", _EQUAL, "(g) FedBuff, equal volumes"),
         ),
     ),
 )
@@ -109,16 +114,16 @@ def _runs(question: Question, clusters: int, choice: Choice) -> list[Spec]:
     return list(choice.with_seeds(wanted, _SEEDS))
 
 
-def _arms(question: Question, clusters: int, choice: Choice) -> list[Arm]:
+def _arms(question: Question, clusters: int, choice: Choice) -> list[Contender]:
     return [arm for arm in question.arms if arm.method in choice.of(METHODS) and clusters >= arm.from_clusters]
 
 
-def _spec(arm: Arm, clusters: int) -> Spec:
+def _spec(arm: Contender, clusters: int) -> Spec:
     return Spec("cifar10", clusters, arm.method, days=_DAYS, changes=arm.changes)
 
 
-def _page(choice: Choice, finds: Finds) -> Page:
-    tables: list[Table] = []
+def _page(choice: Choice, finds: Gathered) -> Page:
+    tables: list[Sheet] = []
     for question, clusters in _asked(choice):
         arms = {
             arm.title: known(list(choice.with_seeds([_spec(arm, clusters)], _SEEDS)), finds)
@@ -127,7 +132,7 @@ def _page(choice: Choice, finds: Finds) -> Page:
         against = {arm.title: arm.against for arm in question.arms}
         heading, rows, values = compared(arms, against)
         title = f"{question.title} CIFAR-10, K = {clusters}"
-        tables.append(Table(f"{question.name}-k{clusters}", title, heading, rows, values))
+        tables.append(Sheet(f"{question.name}-k{clusters}", title, heading, rows, values))
     notes = (
         "Final and highest test accuracy in percent, the mean ± the standard deviation over seeds; virtual hours to "
         "50 %. The difference is that of the final accuracy, seed by seed, with the p of Student's paired test.",
@@ -136,4 +141,4 @@ def _page(choice: Choice, finds: Finds) -> Page:
     return made("ablations", title, tables, specs(choice), finds, notes)
 
 
-ABLATIONS = Plan("ablations", "is the gain the selection, the step size, or the decay? three seeds", specs, _page)
+ABLATIONS = Exhibit("ablations", "is the gain the selection, the step size, or the decay? three seeds", specs, _page)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from afbs.reproduce.beside import spread
 from afbs.reproduce.choice import Choice
 from afbs.reproduce.drawing import by_version, drawn
-from afbs.reproduce.page import Page, Table
-from afbs.reproduce.plans.plan import Finds, Plan, known, made
+from afbs.reproduce.exhibits.exhibit import Exhibit, Gathered, known, made
+from afbs.reproduce.page import Page, Sheet
 from afbs.reproduce.spec import Spec
 
 _ROUNDS = 300
@@ -39,7 +39,7 @@ def specs(choice: Choice) -> list[Spec]:
     return [spec for arm in _arms(choice).values() for spec in arm]
 
 
-def _page(choice: Choice, finds: Finds) -> Page:
+def _page(choice: Choice, finds: Gathered) -> Page:
     arms = {arm: known(wanted, finds) for arm, wanted in _arms(choice).items()}
     rows = [
         [
@@ -55,7 +55,7 @@ def _page(choice: Choice, finds: Finds) -> Page:
         for run in runs
     ]
     title = f"CIFAR-10, K = 1, after {_ROUNDS} rounds"
-    table = Table("rounds", title, ["", "final, %", "highest, %"], rows, values)
+    table = Sheet("rounds", title, ["", "final, %", "highest, %"], rows, values)
     figures = drawn("fig-stale", {"CIFAR-10, K = 1": by_version(arms)}) if any(arms.values()) else {}
     notes = (
         "Plain means of ten updates. Stale ones began 10 to 25 rounds before, the upper half of what the paper's "
@@ -64,4 +64,4 @@ def _page(choice: Choice, finds: Finds) -> Page:
     return made("fig-stale", "Fresh, outdated and standalone", [table], specs(choice), finds, notes, figures)
 
 
-FIG_STALE = Plan("fig-stale", "what a buffer is worth of which nine tenths are stale", specs, _page)
+FIG_STALE = Exhibit("fig-stale", "what a buffer is worth of which nine tenths are stale", specs, _page)

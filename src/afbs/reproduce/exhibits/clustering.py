@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from afbs.reproduce.beside import accuracy_row, remark
 from afbs.reproduce.choice import Choice
-from afbs.reproduce.page import Page, Table
-from afbs.reproduce.plans.plan import Finds, Plan, known, made
+from afbs.reproduce.exhibits.exhibit import Exhibit, Gathered, known, made
+from afbs.reproduce.page import Page, Sheet
 from afbs.reproduce.published import figures
 from afbs.reproduce.spec import TITLES, Spec, paper_days
 
@@ -21,7 +21,7 @@ def specs(choice: Choice) -> list[Spec]:
     return list(choice.with_seeds(wanted))
 
 
-def _page(choice: Choice, finds: Finds) -> Page:
+def _page(choice: Choice, finds: Gathered) -> Page:
     paper = figures("3")
     tables = []
     for dataset, clusters in sorted(column for column in _COLUMNS if choice.takes(*column)):
@@ -32,9 +32,9 @@ def _page(choice: Choice, finds: Finds) -> Page:
             rows.append([arm, *told, remark(runs, paper_days(dataset))])
             values.append({"dataset": dataset, "clusters": clusters, "arm": arm, **numbers, "remark": rows[-1][-1]})
         title = f"{TITLES[dataset]}, K = {clusters}, %"
-        tables.append(Table(f"{dataset}-k{clusters}", title, ["", "paper", "ours", "difference", ""], rows, values))
+        tables.append(Sheet(f"{dataset}-k{clusters}", title, ["", "paper", "ours", "difference", ""], rows, values))
     title = "Table 3: the final accuracy of AFBS with and without clustering"
     return made("table3", title, tables, specs(choice), finds)
 
 
-TABLE3 = Plan("table3", "the final accuracy of AFBS with and without clustering", specs, _page)
+TABLE3 = Exhibit("table3", "the final accuracy of AFBS with and without clustering", specs, _page)

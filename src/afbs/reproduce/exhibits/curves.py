@@ -9,10 +9,10 @@ from typing import Any
 from afbs.reproduce.beside import spread
 from afbs.reproduce.choice import Choice
 from afbs.reproduce.drawing import curves, drawn
-from afbs.reproduce.found import Found
-from afbs.reproduce.page import NONE, Page, Table
-from afbs.reproduce.plans.clustering import WITHOUT
-from afbs.reproduce.plans.plan import Finds, Plan, known, made
+from afbs.reproduce.exhibits.clustering import WITHOUT
+from afbs.reproduce.exhibits.exhibit import Exhibit, Gathered, known, made
+from afbs.reproduce.found import Evidence
+from afbs.reproduce.page import NONE, Page, Sheet
 from afbs.reproduce.published import target
 from afbs.reproduce.spec import METHODS, TITLES, Spec
 
@@ -58,12 +58,12 @@ def _buffer(choice: Choice) -> Panels:
     }
 
 
-def _plan(name: str, title: str, panels: Any, notes: Sequence[str] = ()) -> Plan:
+def _exhibit(name: str, title: str, panels: Any, notes: Sequence[str] = ()) -> Exhibit:
     def specs(choice: Choice) -> list[Spec]:
         wanted = [spec for arms in panels(choice).values() for spec in arms.values()]
         return list(choice.with_seeds(wanted))
 
-    def page(choice: Choice, finds: Finds) -> Page:
+    def page(choice: Choice, finds: Gathered) -> Page:
         found = {
             column: {arm: known(list(choice.with_seeds([spec])), finds) for arm, spec in arms.items()}
             for column, arms in panels(choice).items()
@@ -77,10 +77,10 @@ def _plan(name: str, title: str, panels: Any, notes: Sequence[str] = ()) -> Plan
         )
         return made(name, title[0].upper() + title[1:], tables, specs(choice), finds, notes, figures)
 
-    return Plan(name, title, specs, page)
+    return Exhibit(name, title, specs, page)
 
 
-def _table(column: tuple[str, int], arms: Mapping[str, Sequence[Found]]) -> Table:
+def _table(column: tuple[str, int], arms: Mapping[str, Sequence[Evidence]]) -> Sheet:
     rows, values = [], []
     for arm, runs in arms.items():
         times = [run.time_to_target / _DAY for run in runs if run.time_to_target is not None]
@@ -98,16 +98,18 @@ def _table(column: tuple[str, int], arms: Mapping[str, Sequence[Found]]) -> Tabl
             for run in runs
         ]
     heading = ["", "highest, %", "final, %", f"days to {target(column[0]):.0%}", "versions"]
-    return Table(f"{column[0]}-k{column[1]}", _titled(*column), heading, rows, values)
+    return Sheet(f"{column[0]}-k{column[1]}", _titled(*column), heading, rows, values)
 
 
 def _titled(dataset: str, clusters: int) -> str:
     return f"{TITLES[dataset]}, K = {clusters}"
 
 
-FIG_CURVES = _plan("fig-curves", "accuracy against virtual time, seven methods, K = 1", _methods)
-FIG_CLUSTERING = _plan("fig-clustering", "accuracy against virtual time, AFBS with and without clustering", _clustering)
-FIG_BUFFER = _plan(
+FIG_CURVES = _exhibit("fig-curves", "accuracy against virtual time, seven methods, K = 1", _methods)
+FIG_CLUSTERING = _exhibit(
+    "fig-clustering", "accuracy against virtual time, AFBS with and without clustering", _clustering
+)
+FIG_BUFFER = _exhibit(
     "fig-buffer",
     "the size of the buffer, CIFAR-10, K = 5 and 10",
     _buffer,

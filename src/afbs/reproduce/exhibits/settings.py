@@ -11,14 +11,14 @@ from typing import Any, NamedTuple
 
 from afbs.reproduce.beside import spread
 from afbs.reproduce.choice import Choice
-from afbs.reproduce.page import NONE, Page, Table
-from afbs.reproduce.plans.plan import Finds, Plan, known, made
+from afbs.reproduce.exhibits.exhibit import Exhibit, Gathered, known, made
+from afbs.reproduce.page import NONE, Page, Sheet
 from afbs.reproduce.published import figures, target
 from afbs.reproduce.spec import TITLES, Spec
 
 _METHODS = ("afbs", "fedbuff", "ca2fl", "fedavg")
 _BUFFERED = ("afbs", "fedbuff", "ca2fl")
-_NETWORK = ("model.name", "afbs.reproduce.networks:LeNet5")
+_NETWORK = ("model.name", "afbs.reproduce.networks:OpenLeNet5")
 _DAY = 86_400
 Changes = tuple[tuple[str, Any], ...]
 
@@ -81,7 +81,7 @@ def _days(method: str) -> float:
     return seconds / _DAY
 
 
-def _page(choice: Choice, finds: Finds) -> Page:
+def _page(choice: Choice, finds: Gathered) -> Page:
     aim = 100 * target("cifar10")
     found = {
         (option.title, method): [
@@ -107,7 +107,7 @@ def _page(choice: Choice, finds: Finds) -> Page:
     order = sorted(range(len(rows)), key=lambda place: (values[place]["distance"] is None, values[place]["distance"]))
     heading = ["", *(TITLES[method] for method in choice.of(_METHODS)), "distance"]
     title = f"Test accuracy in percent when the paper has {aim:.0f}: CIFAR-10, K = 1"
-    table = Table("distance", title, heading, [rows[place] for place in order], [values[place] for place in order])
+    table = Sheet("distance", title, heading, [rows[place] for place in order], [values[place] for place in order])
     notes = (
         "The distance is the root of the mean square of what is missing to 50 %, over the four methods; the smallest "
         "is nearest to the paper's Table 4.",
@@ -126,4 +126,4 @@ def _seeds(choice: Choice, option: Option, method: str) -> list[Spec]:
 
 
 SETTINGS_NAME = "settings"
-SETTINGS = Plan(SETTINGS_NAME, "which settings did the paper use? one open choice at a time", specs, _page)
+SETTINGS = Exhibit(SETTINGS_NAME, "which settings did the paper use? one open choice at a time", specs, _page)

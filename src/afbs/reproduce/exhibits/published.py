@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 from afbs.reproduce.beside import accuracy_row, time_row
 from afbs.reproduce.choice import Choice
-from afbs.reproduce.page import NONE, Page, Table
-from afbs.reproduce.plans import clustering, main
-from afbs.reproduce.plans.plan import Finds, Plan, known, made
+from afbs.reproduce.exhibits import clustering, main
+from afbs.reproduce.exhibits.exhibit import Exhibit, Gathered, known, made
+from afbs.reproduce.page import NONE, Page, Sheet
 from afbs.reproduce.published import Figure, published
 from afbs.reproduce.spec import TITLES, Spec
 
@@ -39,7 +39,7 @@ def specs(choice: Choice) -> list[Spec]:
     return list(dict.fromkeys((*main.specs(choice), *clustering.specs(choice))))
 
 
-def _page(choice: Choice, finds: Finds) -> Page:
+def _page(choice: Choice, finds: Gathered) -> Page:
     rows, values = [], []
     for figure in published():
         spec = neighbour(figure)
@@ -51,11 +51,11 @@ def _page(choice: Choice, finds: Finds) -> Page:
         columns = ("table", "dataset", "clusters", "method", "paper", "ours", "difference", "reason")
         values.append(dict(zip(columns, rows[-1], strict=True)))
     heading = ["table", "data", "K", "method", "paper", "ours", "difference", ""]
-    table = Table("figures", "Tables 2 and 3 in percent, Table 4 in virtual seconds", heading, rows, values)
+    table = Sheet("figures", "Tables 2 and 3 in percent, Table 4 in virtual seconds", heading, rows, values)
     return made("published", "Every published figure, and its neighbour", [table], specs(choice), finds)
 
 
-def _told(figure: Figure, wanted: Sequence[Spec], finds: Finds) -> list[str]:
+def _told(figure: Figure, wanted: Sequence[Spec], finds: Gathered) -> list[str]:
     runs = known(wanted, finds)
     if figure.table == "4" and wanted:
         return time_row(figure.value, [run.time_to_target for run in runs], [run.best for run in runs])[0]
@@ -64,4 +64,4 @@ def _told(figure: Figure, wanted: Sequence[Spec], finds: Finds) -> list[str]:
     return [NONE if figure.value is None else f"{figure.value:g}", NONE, NONE]
 
 
-PUBLISHED = Plan("published", "every published figure, with what was measured in its place or why not", specs, _page)
+PUBLISHED = Exhibit("published", "every published figure, with what was measured in its place or why not", specs, _page)

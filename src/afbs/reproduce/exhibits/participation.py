@@ -11,8 +11,8 @@ from typing import Any
 from afbs.reproduce.beside import spread
 from afbs.reproduce.choice import Choice
 from afbs.reproduce.drawing import bars, drawn
-from afbs.reproduce.page import Page, Table
-from afbs.reproduce.plans.plan import Finds, Plan, made
+from afbs.reproduce.exhibits.exhibit import Exhibit, Gathered, made
+from afbs.reproduce.page import Page, Sheet
 
 _SEEDS = (1, 2, 3)
 _LATENCIES = {"even": "latency rises evenly, 0 to 6000 s", "steep": "latency doubles with every label, 12 s to 3.4 h"}
@@ -31,7 +31,7 @@ def _measure(choice: Choice) -> Mapping[str, Any]:
     }
 
 
-def _page(choice: Choice, finds: Finds) -> Page:
+def _page(choice: Choice, finds: Gathered) -> Page:
     tables, panels = [], {}
     for latency, title in _LATENCIES.items():
         if latency not in finds.measured:
@@ -53,7 +53,7 @@ def _page(choice: Choice, finds: Finds) -> Page:
             "label",
             *(f"{words}: {what}" for words in _ARMS.values() for what in ("share, %", "kept, %", "never")),
         ]
-        tables.append(Table(latency, f"One label a client, {title}", heading, rows, values))
+        tables.append(Sheet(latency, f"One label a client, {title}", heading, rows, values))
         shares = {
             words: [100 * sum(run["used"][label] for run in found[arm]) / len(found[arm]) for label in range(10)]
             for arm, words in _ARMS.items()
@@ -69,4 +69,4 @@ def _page(choice: Choice, finds: Finds) -> Page:
 
 
 _TITLE = "who takes part where slow clients hold labels of their own"
-FIG_PARTICIPATION = Plan("fig-participation", _TITLE, lambda choice: (), _page, measure=_measure)
+FIG_PARTICIPATION = Exhibit("fig-participation", _TITLE, lambda choice: (), _page, measure=_measure)

@@ -12,8 +12,8 @@ from typing import Any
 
 from afbs.reproduce.choice import Choice
 from afbs.reproduce.comparing import compared
-from afbs.reproduce.page import NONE, Page, Table
-from afbs.reproduce.plans.plan import Finds, Plan, known, made
+from afbs.reproduce.exhibits.exhibit import Exhibit, Gathered, known, made
+from afbs.reproduce.page import NONE, Page, Sheet
 from afbs.reproduce.spec import METHODS, TITLES, Spec
 
 _DAYS, _TRIAL_DAYS = 5.0, 1.5
@@ -55,7 +55,7 @@ def specs(choice: Choice) -> list[Spec]:
     return [spec for clusters in _asked(choice) for method in choice.of(METHODS) for spec in _trials(clusters, method)]
 
 
-def then(choice: Choice, finds: Finds) -> list[Spec]:
+def then(choice: Choice, finds: Gathered) -> list[Spec]:
     """The best of each method's trials, once all of them have ended."""
     wanted = [
         spec
@@ -66,7 +66,7 @@ def then(choice: Choice, finds: Finds) -> list[Spec]:
     return list(choice.with_seeds(wanted, _SEEDS))
 
 
-def _tuned(clusters: int, method: str, finds: Finds) -> Spec | None:
+def _tuned(clusters: int, method: str, finds: Gathered) -> Spec | None:
     trials = _trials(clusters, method)
     if len(known(trials, finds)) < len(trials):
         return None
@@ -79,7 +79,7 @@ def _asked(choice: Choice) -> list[int]:
     return [clusters for clusters in _CLUSTERS if choice.takes("cifar10", clusters)]
 
 
-def _page(choice: Choice, finds: Finds) -> Page:
+def _page(choice: Choice, finds: Gathered) -> Page:
     tables = []
     for clusters in _asked(choice):
         arms = {}
@@ -89,7 +89,7 @@ def _page(choice: Choice, finds: Finds) -> Page:
             arms[TITLES[method]] = runs
         against = {title: "FedBuff" for title in arms if title != "FedBuff"}
         heading, rows, values = compared(arms, against)
-        tables.append(Table(f"tuned-k{clusters}", f"Tuned alike, CIFAR-10, K = {clusters}", heading, rows, values))
+        tables.append(Sheet(f"tuned-k{clusters}", f"Tuned alike, CIFAR-10, K = {clusters}", heading, rows, values))
         tables.append(_trial_table(clusters, choice, finds))
     notes = (
         f"{_DAYS:g} virtual days, decay by virtual time. Each method was tuned by {len(_RATES) * 3} trials of "
@@ -101,7 +101,7 @@ def _page(choice: Choice, finds: Finds) -> Page:
     return made("fair", "The fair comparison: everybody tuned alike", tables, wanted, finds, notes)
 
 
-def _trial_table(clusters: int, choice: Choice, finds: Finds) -> Table:
+def _trial_table(clusters: int, choice: Choice, finds: Gathered) -> Sheet:
     rows, values = [], []
     for method in choice.of(METHODS):
         path, options = _SERVER[method]
@@ -117,8 +117,8 @@ def _trial_table(clusters: int, choice: Choice, finds: Finds) -> Table:
                 values.append({"method": method, "lr": rate, "setting": path, "value": value, "validation": found})
             rows.append(row)
     title = f"The trials, CIFAR-10, K = {clusters}: accuracy on the samples set aside, %; * is the best"
-    return Table(f"trials-k{clusters}", title, ["", "client rate", "low", "middle", "high"], rows, values)
+    return Sheet(f"trials-k{clusters}", title, ["", "client rate", "low", "middle", "high"], rows, values)
 
 
 _TITLE = "the fair comparison: decay by virtual time, every method tuned alike, three seeds"
-FAIR = Plan("fair", _TITLE, specs, _page, then)
+FAIR = Exhibit("fair", _TITLE, specs, _page, then)

@@ -8,8 +8,8 @@ from typing import Any
 from afbs.reproduce.beside import spread
 from afbs.reproduce.choice import Choice
 from afbs.reproduce.drawing import drawn, series
-from afbs.reproduce.page import Page, Table
-from afbs.reproduce.plans.plan import Finds, Plan, made
+from afbs.reproduce.exhibits.exhibit import Exhibit, Gathered, made
+from afbs.reproduce.page import Page, Sheet
 from afbs.reproduce.spec import TITLES
 
 _SEEDS = (1, 2, 3)
@@ -25,7 +25,7 @@ def _measure(choice: Choice) -> Mapping[str, Any]:
     return {"dataset": dataset, "series": {name: [run[name] for run in found] for name in found[0]}}
 
 
-def _page(choice: Choice, finds: Finds) -> Page:
+def _page(choice: Choice, finds: Gathered) -> Page:
     found = finds.measured.get("series", {})
     rows = [[name, *(spread([run[turn - 1] for run in runs], 3) for turn in _SHOWN)] for name, runs in found.items()]
     values = [
@@ -35,7 +35,7 @@ def _page(choice: Choice, finds: Finds) -> Page:
     ]
     dataset = TITLES[finds.measured["dataset"]] if found else ""
     heading = ["cosine", *(f"round {turn}" for turn in _SHOWN)]
-    tables = [Table("cosine", f"{dataset}: cosines of models, and of what a round changed", heading, rows, values)]
+    tables = [Sheet("cosine", f"{dataset}: cosines of models, and of what a round changed", heading, rows, values)]
     panels = {}
     for time in _TIMES if found else ():
         panels[f"{time}, models"] = series({pair: found[f"{time}, {pair}"] for pair in ("alike", "unlike")}, "round")
@@ -49,4 +49,4 @@ def _page(choice: Choice, finds: Finds) -> Page:
 
 
 _TITLE = "do models tell whose data are alike, once somebody is late?"
-FIG_COSINE = Plan("fig-cosine", _TITLE, lambda choice: (), _page, measure=_measure)
+FIG_COSINE = Exhibit("fig-cosine", _TITLE, lambda choice: (), _page, measure=_measure)

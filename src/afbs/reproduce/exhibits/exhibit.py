@@ -1,4 +1,4 @@
-"""A plan: which runs one of the paper's tables or figures needs, and what is made of them."""
+"""An exhibit: which runs one of the paper's tables or figures needs, and what is made of them."""
 
 from __future__ import annotations
 
@@ -7,25 +7,25 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from afbs.reproduce.choice import Choice
-from afbs.reproduce.found import Found
-from afbs.reproduce.page import Page, Table
+from afbs.reproduce.found import Evidence
+from afbs.reproduce.page import Page, Sheet
 from afbs.reproduce.spec import Spec
 
 
 @dataclass(frozen=True)
-class Finds:
-    """What is known: runs by their names, and what the plan has `measured` itself; empty where it has not yet."""
+class Gathered:
+    """What is known: runs by their names, and what the exhibit has `measured` itself; empty where it has not yet."""
 
-    runs: Mapping[str, Found] = field(default_factory=dict)
+    runs: Mapping[str, Evidence] = field(default_factory=dict)
     measured: Mapping[str, Any] = field(default_factory=dict)
 
 
-def _none(choice: Choice, finds: Finds) -> Sequence[Spec]:
+def _none(choice: Choice, finds: Gathered) -> Sequence[Spec]:
     return ()
 
 
 @dataclass(frozen=True)
-class Plan:
+class Exhibit:
     """`page` is given everything that is known, which may be less than `specs` asks for.
 
     `then` are further runs that depend on what the first ones found. `measure` finds something out without any run, as
@@ -35,21 +35,21 @@ class Plan:
     name: str
     title: str
     specs: Callable[[Choice], Sequence[Spec]]
-    page: Callable[[Choice, Finds], Page]
-    then: Callable[[Choice, Finds], Sequence[Spec]] = _none
+    page: Callable[[Choice, Gathered], Page]
+    then: Callable[[Choice, Gathered], Sequence[Spec]] = _none
     measure: Callable[[Choice], Mapping[str, Any]] | None = None
 
 
-def known(specs: Sequence[Spec], finds: Finds) -> list[Found]:
+def known(specs: Sequence[Spec], finds: Gathered) -> list[Evidence]:
     return [finds.runs[spec.name] for spec in specs if spec.name in finds.runs]
 
 
 def made(
     name: str,
     title: str,
-    tables: Sequence[Table],
+    tables: Sequence[Sheet],
     wanted: Sequence[Spec],
-    finds: Finds,
+    finds: Gathered,
     notes: Sequence[str] = (),
     figures: Mapping[str, bytes] | None = None,
 ) -> Page:
