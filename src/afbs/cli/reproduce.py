@@ -48,7 +48,7 @@ def reproduce(
 
     if "list" in what:
         table = Table(box=None, show_header=False, padding=(0, 2, 0, 0))
-        everything = set()
+        everything: set[object] = set()
         for exhibit in EXHIBITS.values():
             specs = exhibit.specs(Choice())
             everything.update(specs)
