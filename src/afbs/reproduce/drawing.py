@@ -19,15 +19,19 @@ Panel = Callable[[Any], None]
 
 
 def drawn(name: str, panels: Mapping[str, Panel], height: float = _HEIGHT) -> dict[str, bytes]:
-    """`name.pdf` and `name.svg`: panels side by side, under their titles."""
+    """`name.pdf` and `name.svg`: panels under their titles, two or three side by side."""
     import matplotlib
     from matplotlib.figure import Figure
 
     files = {}
     with matplotlib.rc_context(STYLE):
-        figure = Figure(figsize=(_WIDTH * len(panels), height), layout="constrained")
-        axes = figure.subplots(1, len(panels), squeeze=False)[0]
-        for one, (title, draw) in zip(axes, panels.items(), strict=True):
+        across = 2 if len(panels) == 4 else min(3, len(panels))
+        down = -(-len(panels) // across)
+        figure = Figure(figsize=(_WIDTH * across, height * down), layout="constrained")
+        axes = figure.subplots(down, across, squeeze=False).ravel()
+        for unused in axes[len(panels) :]:
+            unused.set_axis_off()
+        for one, (title, draw) in zip(axes, panels.items(), strict=False):
             draw(one)
             if title:
                 one.set_title(title, fontsize=8)

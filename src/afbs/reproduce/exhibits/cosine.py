@@ -13,7 +13,11 @@ from afbs.reproduce.page import Page, Sheet
 from afbs.reproduce.spec import TITLES
 
 _SEEDS = (1, 2, 3)
-_TIMES = ("synchronous", "asynchronous")
+_PANELS = (
+    ("synchronous: models", "synchronous", ""),
+    ("asynchronous: models", "asynchronous", ""),
+    ("asynchronous: what a round changed", "asynchronous", ", change"),
+)
 _SHOWN = (1, 2, 5, 10, 20)
 
 
@@ -37,8 +41,8 @@ def _page(choice: Choice, finds: Gathered) -> Page:
     heading = ["cosine", *(f"round {turn}" for turn in _SHOWN)]
     tables = [Sheet("cosine", f"{dataset}: cosines of models, and of what a round changed", heading, rows, values)]
     panels = {}
-    for time in _TIMES if found else ():
-        panels[f"{time}, models"] = series({pair: found[f"{time}, {pair}"] for pair in ("alike", "unlike")}, "round")
+    for title, time, what in _PANELS if found else ():
+        panels[title] = series({pair: found[f"{time}, {pair}{what}"] for pair in ("alike", "unlike")}, "round")
     notes = (
         "Alike: two clients with the same half of the labels; asynchronously one of them stays with its first round. "
         "Unlike: two that both go on, with different halves. The paper's claim is that asynchronously the unlike pair "
