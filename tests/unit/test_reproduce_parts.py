@@ -206,4 +206,28 @@ def test_the_nearest_settings_come_first() -> None:
     assert told["AFBS: no λ"] == pytest.approx(10)  # the other three as they are without it
 
 
+def test_what_comes_nearer_is_tried_together_and_the_nearest_to_the_end() -> None:
+    exhibit, choice = EXHIBITS["settings"], Choice()
+    better = {"lr-decay-unit-none": 0.46, "per-job": 0.44, "lr-decay-unit-virtual-time": 0.42}
+
+    def accuracy(spec: Spec) -> float:
+        return max((value for word, value in better.items() if word in spec.name), default=0.40)
+
+    steady = ((0.0, 0, 0.4, 1.0), (1.8e6, 9, 0.4, 1.0))
+    runs = {
+        spec.name: run(spec, accuracy(spec), **({} if spec.changes else {"curve": steady}))
+        for spec in wanted([exhibit], choice)
+    }
+    together = exhibit.then(choice, Gathered(runs))
+    assert {spec.changes for spec in together} == {(("training.lr_decay_unit", "none"), ("latency.per", "job"))}
+    assert sorted(spec.method for spec in together) == ["afbs", "ca2fl", "fedavg", "fedbuff"]
+    runs |= {spec.name: run(spec, 0.49) for spec in together}
+    last = [spec for spec in exhibit.then(choice, Gathered(runs)) if spec not in together]
+    assert {spec.changes for spec in last} == {together[0].changes}
+    assert {spec.virtual_days for spec in last} == {20}
+    runs |= {spec.name: run(spec, 0.6) for spec in last}
+    assert set(exhibit.then(choice, Gathered(runs))) == {*together, *last}
+    assert exhibit.page(choice, Gathered(runs)).tables[1].rows[0][:4] == ["AFBS", "65.79", "60.00", "-5.79"]
+
+
 HERE = [Spec("cifar10", 1, method) for method in ("afbs", "fedbuff", "ca2fl", "fedavg")]

@@ -46,10 +46,14 @@ def reproduced(
     for exhibit in exhibits:
         if exhibit.measure is not None:
             _keep(exhibit.measure(choice), _place(exhibit, choice, results))
-    first = wanted(exhibits, choice)
-    run(first)
-    found = _finds(first, folder, results)
-    run(list(dict.fromkeys(spec for exhibit in exhibits for spec in exhibit.then(choice, found))))
+    specs: list[Spec] = []
+    following = wanted(exhibits, choice)
+    while following:
+        run(following)
+        specs += following
+        found = _finds(specs, folder, results)
+        more = dict.fromkeys(spec for exhibit in exhibits for spec in exhibit.then(choice, found))
+        following = [spec for spec in more if spec not in specs]
     return collected(names, choice, folder=folder, results=results), failed
 
 
@@ -59,9 +63,13 @@ def collected(names: Sequence[str], choice: Choice, *, folder: Path = FOLDER, re
     for name in names:
         exhibit = EXHIBITS[name]
         finds = _finds(wanted([exhibit], choice), folder, results)
-        more = _finds(exhibit.then(choice, finds), folder, results)
+        while more := [spec for spec in exhibit.then(choice, finds) if spec.name not in finds.runs]:
+            found = _finds(more, folder, results)
+            finds = replace(finds, runs={**finds.runs, **found.runs})
+            if not found.runs:
+                break
         measured = _kept(_place(exhibit, choice, results))
-        page = exhibit.page(choice, replace(finds, runs={**finds.runs, **more.runs}, measured=measured))
+        page = exhibit.page(choice, replace(finds, measured=measured))
         write(page, _place(exhibit, choice, results), _command(exhibit, choice))
         pages.append(page)
     return pages

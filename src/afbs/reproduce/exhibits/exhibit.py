@@ -28,8 +28,8 @@ def _none(choice: Choice, finds: Gathered) -> Sequence[Spec]:
 class Exhibit:
     """`page` is given everything that is known, which may be less than `specs` asks for.
 
-    `then` are further runs that depend on what the first ones found. `measure` finds something out without any run, as
-    JSON can hold it.
+    `then` are further runs that depend on what is known, asked again until it names no new ones. `measure` finds
+    something out without any run, as JSON can hold it.
     """
 
     name: str
