@@ -5,10 +5,10 @@ PYTHON ?= python3
 BIN := .venv/bin
 PIP := $(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: run test test-long coverage lint bench browser clean
+.PHONY: run test test-long coverage lint docs package bench browser clean
 
 run: .venv/.base
-	$(BIN)/afbs compare examples/quickstart.toml --algorithms afbs,fedbuff,fedavg --report report.html
+	$(BIN)/afbs quickstart --report report.html
 
 test: .venv/.dev browser lint
 	$(BIN)/python -m pytest -n 2 --dist loadfile -m "not long"
@@ -26,6 +26,14 @@ lint: .venv/.dev
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+
+# A folder `site` that opens without a server: site/index.html. A warning is an error.
+docs: .venv/.docs
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --quiet
+
+# dist/: the same bytes from the same commit.
+package: .venv/.dev
+	SOURCE_DATE_EPOCH=$$(git log -1 --format=%ct) $(BIN)/python -m build --quiet
 
 bench: .venv/.dev
 	$(BIN)/python -m benchmarks
@@ -45,10 +53,14 @@ browser:
 	@$(BIN)/python -m afbs.native
 	@touch $@
 
+.venv/.docs: .venv/.base
+	$(PIP) --editable ".[docs]"
+	@touch $@
+
 .venv/.dev: .venv/.base
 	$(PIP) --editable ".[dev]"
 	@touch $@
 
 clean:
-	rm -rf .venv runs sweeps report.html src/afbs/native/_kernels.so
+	rm -rf .venv runs sweeps site dist report.html src/afbs/native/_kernels.so
 	git clean -fdXq native

@@ -9,10 +9,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from benchmarks import cluster, kernels, loading, overhead, planner, server, throughput, workload
+from benchmarks import cluster, deployment, kernels, loading, overhead, planner, server, throughput, workload
 
 RESULTS = Path(__file__).parent / "results"
-NAMES = ("throughput", "kernels", "overhead", "planner", "server", "loading", "cluster")
+NAMES = ("throughput", "kernels", "overhead", "planner", "server", "loading", "cluster", "deployment")
 
 
 def main() -> None:
@@ -30,7 +30,8 @@ def main() -> None:
         "planner": (planner, lambda: planner.measure(10**4 if options.quick else 10**6, 70_000)),
         "server": (server, lambda: server.measure(200 if options.quick else 1000)),
         "loading": (loading, lambda: loading.measure(10 if options.quick else 40)),
-        "cluster": (cluster, lambda: cluster.measure(1 if options.quick else 3, 0.05 if options.quick else 0.15)),
+        "cluster": (cluster, lambda: cluster.measure(1 if options.quick else 3, 0.15 if options.quick else 0.6)),
+        "deployment": (deployment, lambda: deployment.measure(50 if options.quick else 250)),
     }
     RESULTS.mkdir(exist_ok=True)
     machine = f"{platform.processor() or platform.machine()}, Python {platform.python_version()}"

@@ -15,6 +15,43 @@ from afbs.apps.cluster import CONNECTION, Cluster
 from afbs.apps.project import write_project
 
 SETTINGS = "training.epochs=1 training.lr=0.1 evaluation.every=2 transport.poll_seconds=0.2"
+PATIENCE = 400.0
+"""Seconds after which an event will not come any more, on however busy a machine."""
+GATED = """
+import os
+import time
+from pathlib import Path
+
+from afbs.apps import client_app
+from trial.dataset import load
+
+HERE = Path(__file__).parent
+GATE, WAITS = Path({gate!r}), Path(os.environ.get("FLWR_HOME", ".")).parent / "waits"
+
+
+def train(network, samples, labels, lesson):
+    import torch
+
+    while GATE.exists():
+        WAITS.touch()
+        time.sleep(0.1)
+    WAITS.unlink(missing_ok=True)
+    optimizer = torch.optim.SGD(network.parameters(), lr=lesson.rate)
+    for rows in torch.randperm(len(labels)).split(lesson.batch_size):
+        optimizer.zero_grad()
+        torch.nn.functional.cross_entropy(network(samples[rows]), labels[rows]).backward()
+        optimizer.step()
+
+
+app = client_app(HERE / "afbs.toml", load=load, train=train)
+"""
+"""An app whose nodes train with a function of their own, which waits while there is a gate."""
+
+
+def recorded(folder: Path) -> list[dict[str, Any]]:
+    path = folder / "events.jsonl"
+    lines = path.read_bytes().split(b"\n")[:-1] if path.exists() else []
+    return [json.loads(line) for line in lines]
 
 
 class Trial:
@@ -25,8 +62,12 @@ class Trial:
         self.cluster = Cluster(place / "fleet")
         self.app = place / "trial"
         self.folder = place / "run"
+        self.gate = place / "gate"
         self.started: list[subprocess.Popen[bytes]] = []
         write_project(self.app)
+
+    def with_gate(self) -> None:
+        (self.app / "trial" / "client_app.py").write_text(GATED.format(gate=str(self.gate)))
 
     def submit(self, settings: str) -> subprocess.Popen[bytes]:
         """`flwr run`, which ends when the run does."""
@@ -41,19 +82,38 @@ class Trial:
         return process
 
     def recorded(self, *kinds: str) -> list[dict[str, Any]]:
-        path = self.folder / "events.jsonl"
-        lines = path.read_bytes().split(b"\n")[:-1] if path.exists() else []
-        return [line for line in map(json.loads, lines) if not kinds or line["event"] in kinds]
+        return [line for line in recorded(self.folder) if not kinds or line["event"] in kinds]
 
-    def wait(self, what: str, until: Callable[[], object], seconds: float) -> None:
-        limit = time.monotonic() + seconds
+    def wait(self, what: str, until: Callable[[], object]) -> None:
+        limit = time.monotonic() + PATIENCE
         while not until():
             if time.monotonic() > limit:
-                raise AssertionError(f"{what} did not happen within {seconds:.0f} s; logs are in {self.place}.")
-            time.sleep(0.3)
+                raise AssertionError(f"{what} did not happen; logs are in {self.place}.")
+            time.sleep(0.2)
+
+    def shut_the_gate(self) -> set[int]:
+        """Wait until everybody who has an order stands before it, so that nobody's update is on its way; say who."""
+        self.gate.touch()
+        self.wait("Everybody at the gate", lambda: self._waiting() and self._waiting() == self._at_work())
+        return self._waiting()
+
+    def _waiting(self) -> set[int]:
+        return {int(path.parent.name) for path in (self.cluster.folder / "nodes").glob("*/waits")}
+
+    def _at_work(self) -> set[int]:
+        record = self.recorded()
+        over = {line["order"] for line in record if line["event"] in ("arrival", "lost")}
+        return {line["client"] for line in record if line["event"] == "dispatch" and line["sequence"] not in over}
+
+    def stepped(self, steps: int) -> None:
+        self.wait(f"Step {steps}", lambda: len(self.recorded("step")) >= steps)
+
+    def ended(self) -> None:
+        self.wait("The end", (self.folder / "result.json").exists)
 
     def log(self, name: str) -> str:
-        return (self.cluster.folder / "logs" / f"{name}.log").read_text(errors="replace")
+        path = self.cluster.folder / "logs" / f"{name}.log"
+        return path.read_text(errors="replace") if path.exists() else ""
 
     def close(self) -> None:
         for process in self.started:
@@ -62,10 +122,17 @@ class Trial:
                 process.wait()
         self.cluster.down()
 
+    def revive(self, warm: bool = False) -> None:
+        """Start the nodes that are not there. Flower turns one away that it has not missed yet; then it is tried again
+        the next time."""
+        for process in self.cluster.processes():
+            if process.name != "superlink" and not process.alive:
+                self.cluster.add_node(int(process.name.removeprefix("node ")), warm=warm)
+
     def servers(self) -> list[int]:
         """The processes of ServerApps that run now."""
         found = []
-        for pid in self.cluster.stragglers():
+        for pid in self.cluster.running():
             try:
                 if b"flwr-serverapp" in Path(f"/proc/{pid}/cmdline").read_bytes():
                     found.append(pid)

@@ -41,12 +41,19 @@ class RunSettings:
     """
 
     seed: Annotated[int, Ge(0), Le(2**63 - 1)] = 1
+    """Everything that is drawn follows from it."""
     virtual_days: Annotated[float, Gt(0), Le(36_525)] = 20.0
+    """How long the federation runs, in virtual time; at most a century."""
     in_flight: Annotated[int, Ge(1)] = 120
+    """How many clients are at work at any time; a synchronous algorithm's cohort."""
     versions: Annotated[int, Ge(0)] = 0
+    """Ends the run after so many versions of the model; 0 is never."""
     stop_when_lr_below: Annotated[float, Ge(0)] = 0.0
+    """Ends the run once clients would train with a smaller learning rate; 0 is never."""
     device: str = "cpu"
+    """Where workers train, as torch names it."""
     checkpoint_seconds: Annotated[float, Ge(0)] = 60.0
+    """Real seconds between two checkpoints."""
 
     def __post_init__(self) -> None:
         if self.device.partition(":")[0] == "meta":
@@ -66,10 +73,15 @@ class Evaluation:
     """
 
     points: Annotated[int, Ge(1), Le(100_000)] = 150
+    """Moments of virtual time at which the model is tested, besides the start."""
     spacing: Literal["log", "linear"] = "log"
+    """Denser at the beginning, or evenly."""
     every: Annotated[int, Ge(0)] = 0
+    """Also after every so many versions; 0 is never."""
     target: Annotated[float, Ge(0), Le(1)] = 0.9
+    """The accuracy whose first moment tables report."""
     validation: Annotated[float, Ge(0), Lt(1)] = 0.0
+    """This share of the training samples is set aside, and the model tested on it instead of the test set."""
 
     def grid(self, horizon: float) -> list[float]:
         """The initial model, `points` moments, the last of them the horizon."""
@@ -84,6 +96,7 @@ class Record:
     """Table `[record]`: what is written beyond the usual. `labels` are the clients' true label distributions."""
 
     labels: bool = False
+    """Write the clients' true label distributions into `meta.json`, for the report of a simulation."""
 
 
 @dataclass(frozen=True)

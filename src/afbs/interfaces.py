@@ -220,6 +220,10 @@ class Availability(ABC):
         """How long a client that vanished from this job cannot be reached, beyond what `back` says."""
         return 0.0
 
+    def joins(self, client: ClientInfo) -> float:
+        """When the server first hears of the client: at the beginning, or later; infinity if never."""
+        return 0.0
+
 
 class Connection(ABC):
     """Carries orders to clients and brings back news. Virtual or real time is its affair alone."""
@@ -388,24 +392,25 @@ class Fleet(ABC):
 
     connection: Connection
     remark: Callable[[Mapping[str, Any]], None]
-    """Given a line for the record that decides nothing: `event` is `remark` or `traffic`."""
+    """Given a line for the record that decides nothing: `event` is `remark` or `fleet`."""
 
     @abstractmethod
     def gather(self) -> tuple[Sequence[ClientInfo], Grouping | None]:
         """Wait for enough clients and ask them what must be known before training."""
 
     @abstractmethod
-    def gather_again(self, known: Collection[ClientId], settled: Collection[int], traffic: Mapping[str, int]) -> None:
+    def gather_again(self, known: Collection[ClientId], settled: Collection[int], account: Mapping[str, Any]) -> None:
         """Find the clients of a run that was killed, of whom the record has these. The updates of the `settled` orders
-        are used, dropped or lost, and so many bytes had been moved."""
+        are used, dropped or lost; `account` is the last one in the record, empty if there was none."""
 
     @abstractmethod
     def session(self, local: Session) -> Session:
         """Vectors come from the clients; whatever else there is to compute is left to `local`."""
 
     @abstractmethod
-    def traffic(self) -> Mapping[str, int]:
-        """Bytes so far: of vectors `announced`, `uploaded` and `spared`, and of models `sent`."""
+    def account(self) -> Mapping[str, Any]:
+        """How it stands, for the record: how many `clients` can be reached, and `traffic`, the bytes so far: of vectors
+        `announced`, `uploaded` and `spared`, and of models `sent`. Besides, whatever it wants to be told again."""
 
 
 class Source(ABC):

@@ -276,21 +276,37 @@ class Training:
     """
 
     epochs: Annotated[int, Ge(1), Le(1_000_000)] = 5
+    """Passes over the client's data, each shuffled anew."""
     batch_size: Annotated[int, Ge(1), Le(2**31)] = 64
+    """Samples in a batch."""
     lr: Annotated[float, Gt(0), Le(1e30)] = 0.01
+    """The learning rate of the first jobs."""
     lr_decay: Annotated[float, Gt(0), Le(1)] = 0.999
+    """The factor by which it falls."""
     lr_decay_unit: Literal["update", "virtual_time", "none"] = "update"
+    """It falls once a version of the model, once `lr_decay_seconds`, or never."""
     lr_decay_seconds: Annotated[float, Gt(0)] = 5950.0
+    """Of virtual time; about the length of a synchronous round in the paper's setting."""
     last_batch: Literal["keep", "drop", "merge"] = "keep"
+    """A smaller last batch of an epoch is kept, left out, or added to the one before."""
     steps: Annotated[int, Ge(0), Le(1_000_000)] = 0
+    """So many batches instead of epochs, whatever data a client has; 0: `epochs` decide."""
     schedule: Literal["constant", "linear", "cosine"] = "constant"
+    """Within a job the rate stays as it is, or falls towards 0 over its steps."""
     optimizer: Literal["sgd", "momentum", "nesterov", "adam", "adamw"] = "sgd"
+    """What follows the gradient; plain `sgd` is the fastest."""
     momentum: Annotated[float, Ge(0), Lt(1)] = 0.9
+    """Of `momentum` and `nesterov`."""
     beta1: Annotated[float, Ge(0), Lt(1)] = 0.9
+    """Of `adam` and `adamw`: how long their mean of gradients remembers."""
     beta2: Annotated[float, Ge(0), Lt(1)] = 0.999
+    """The same for the mean of their squares."""
     epsilon: Annotated[float, Ge(1e-30), Le(1e6)] = 1e-8
+    """What `adam` and `adamw` add to the root of that before they divide by it."""
     weight_decay: Annotated[float, Ge(0), Le(1e6)] = 0.0
+    """Added to the gradient as this times the weights; `adamw` shrinks the weights apart from it."""
     clip_norm: Annotated[float, Gt(0)] = inf
+    """The longest that a gradient, over all parameters, may be; a longer one is shortened to it."""
 
     def __post_init__(self) -> None:
         for each in fields(self):

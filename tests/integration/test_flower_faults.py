@@ -280,6 +280,26 @@ def test_an_answer_that_comes_too_late_is_noted_and_its_client_is_asked_again(tm
     assert any(line["client"] == 4 for line in deployment.recorded("arrival"))
 
 
+def test_a_reply_to_a_version_long_gone_is_an_arrival_like_any_other(tmp_path: Path) -> None:
+    """It is as stale as it is, and the algorithm decides what that means."""
+    deployment = Deployment(tmp_path, tables("fedbuff", run={"versions": 12}, algorithm={"max_staleness": 5}))
+    first: list[int | None] = []
+
+    def lasts(message: Message) -> float:
+        if is_train(message) and not first:
+            first.append(order_of(message))
+            return 120.0
+        return uneven(message)
+
+    deployment.nodes.nodes[104].lasts = lasts
+    deployment.serve()
+    finished(deployment, 12)
+    (old,) = [line for line in deployment.recorded("arrival") if line["order"] == first[0]]
+    assert old["version"] - old["base_version"] > 5
+    (step,) = [line for line in deployment.recorded("step") if first[0] in line["dropped"]["order"]]
+    assert "too stale" in step["dropped"]["why"]
+
+
 def test_a_node_that_dies_between_announcing_and_uploading_is_left_out_of_its_step(tmp_path: Path) -> None:
     """On demand: it is killed as soon as it announced order 1, and the step goes on without its vector."""
     deployment = Deployment(tmp_path, tables("fedbuff", transport={"upload": "on_demand"}))

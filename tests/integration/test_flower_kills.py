@@ -13,6 +13,7 @@ import pytest
 
 import afbs
 from afbs.record.writer import Writer
+from afbs.transports.flower.fleet import FlowerFleet
 from afbs.transports.flower.wire import Wire
 from deployment import ALGORITHMS, Deployment, tables
 from grid import MemoryGrid
@@ -55,10 +56,10 @@ def kill_after(monkeypatch: pytest.MonkeyPatch) -> Callable[[int], None]:
     return set_left
 
 
-def lives_of(deployment: Deployment, kill_after: Callable[[int], None], rng: random.Random) -> int:
-    """How many lives the run took."""
+def lives_of(deployment: Deployment, kill_after: Callable[[int], None], rng: random.Random, most: int = 90) -> int:
+    """How many lives the run took, each of which ended after at most so many of its lines and messages."""
     for life in range(1, 80):
-        kill_after(rng.randrange(1, 90))
+        kill_after(rng.randrange(1, most))
         try:
             deployment.serve(MemoryGrid(deployment.nodes))
         except KilledError:
@@ -92,24 +93,48 @@ def test_a_server_killed_at_random_moments_goes_on_from_its_folder(
     assert len(deployment.recorded("resume")) <= lives
 
 
-@pytest.mark.parametrize("upload", ["eager", "on_demand"])
-def test_killed_between_two_steps_it_ends_in_the_same_bits(
-    upload: str, kill_after: Callable[[int], None], tmp_path: Path
+@pytest.mark.parametrize("upload", ["eager", "on_demand", "auto"])
+@pytest.mark.parametrize("algorithm", ["afbs", "fedavg", "feddyn"])
+def test_whenever_it_is_killed_it_ends_in_the_same_bits_where_arrivals_come_in_the_same_order(
+    upload: str, algorithm: str, kill_after: Callable[[int], None], tmp_path: Path
 ) -> None:
     """One order out at a time: who is killed when changes the clock and nothing else."""
-    settings = tables("fedbuff", transport={"upload": upload}, run={"in_flight": 3, "versions": 5, "seed": 4})
+    run = {"in_flight": 1, "versions": 5, "seed": 4}
+    chosen = {"buffer_size": 1} if algorithm == "afbs" else {}
+    settings = tables(algorithm, transport={"upload": upload}, run=run, algorithm=chosen)
     settings["training"] = {**settings["training"], "lr_decay_unit": "none"}
-    whole = Deployment(tmp_path / "whole", settings)
-    broken = Deployment(tmp_path / "broken", settings)
+    whole, broken = (Deployment(tmp_path / name, settings) for name in ("whole", "broken"))
     for each in (whole, broken):
         each.place.mkdir()
     kill_after(10**9)
     expected = whole.serve()
-    lives_of(broken, kill_after, random.Random(7))
-    orders = [[line["used"]["order"] for line in each.recorded("step")] for each in (whole, broken)]
-    if orders[0] == orders[1]:
-        np.testing.assert_array_equal(expected.params, afbs.load(broken.folder).params)
-    np.testing.assert_array_equal(afbs.load(broken.folder).params, broken.oracle())
+    assert lives_of(broken, kill_after, random.Random(7), most=25) > 3
+    steps = [[(line["version"], line["used"]["order"]) for line in each.recorded("step")] for each in (whole, broken)]
+    assert steps[0] == steps[1]
+    np.testing.assert_array_equal(expected.params, afbs.load(broken.folder).params)
+
+
+def test_what_auto_measured_outlives_the_server(kill_after: Callable[[int], None], tmp_path: Path) -> None:
+    deployment = Deployment(tmp_path, tables("fedbuff", transport={"upload": "auto"}))
+    kill_after(150)
+    with pytest.raises(KilledError):
+        deployment.serve(MemoryGrid(deployment.nodes))
+    measured = deployment.recorded("fleet")[-1]["measured"]
+    assert measured["asked"] > 8
+    kill_after(10**9)
+    recalled: list[dict[str, Any]] = []
+
+    def meet(fleet: FlowerFleet) -> None:
+        gather = fleet.gather_again
+
+        def listen(*told: Any) -> None:
+            gather(*told)
+            recalled.append(fleet.orders.uploads.measured())
+
+        fleet.gather_again = listen  # type: ignore[method-assign, assignment]
+
+    deployment.serve(MemoryGrid(deployment.nodes), meet)
+    assert recalled == [measured]
 
 
 def test_what_was_uploaded_before_a_kill_is_used_though_its_node_is_gone(

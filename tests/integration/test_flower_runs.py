@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+import json
 import os
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
+from flwr.app import Error, Message
 
 import afbs
 from afbs.experiment.tracing import export_trace
+from afbs.record.lines import PLANNED
+from afbs.record.result import Result
+from afbs.record.seal import lines
+from afbs.report.follow import Cursor, Follower
 from afbs.types import RunError
 from deployment import ALGORITHMS, CLIENTS, Deployment, tables
-from grid import MemoryGrid
+from grid import MemoryGrid, order_of
 
 MODES = ("eager", "on_demand", "auto")
 every_algorithm = pytest.mark.parametrize("algorithm", ALGORITHMS)
@@ -36,25 +43,63 @@ def test_every_algorithm_trains_on_nodes_to_the_end(algorithm: str, upload: str,
     assert not list((deployment.folder / "inbox").glob("*"))
 
 
+def eventful(place: Path, algorithm: str) -> Deployment:
+    """A run in which one node fails at an order, one is killed at work and comes back, and one comes late."""
+    settings = tables(algorithm, transport={"clients": CLIENTS - 1}, run={"versions": 20})
+    deployment = Deployment(place, settings, clients=CLIENTS - 1)
+    nodes = deployment.nodes
+    nodes.at(20.0, lambda: nodes.add(deployment.node(CLIENTS - 1)))
+    nodes.at(12.0, lambda: nodes.kill(102))
+    nodes.at(100.0, lambda: nodes.start(102))
+
+    def fails(asked: Message, reply: Message) -> list[Message]:
+        broken = asked.metadata.message_type == "train" and order_of(asked) == 2
+        return [Message(Error(2, "broken"), reply_to=asked)] if broken else [reply]
+
+    for node in nodes.nodes.values():
+        node.spoils = fails
+    return deployment
+
+
+def simulated(deployment: Deployment, **changes: Any) -> Result:
+    """What a simulation makes of the trace of a deployment."""
+    place = deployment.place
+    durations, presences = export_trace(deployment.folder, place / "fleet.csv")
+    tables = {**deployment.tables, "transport": {"name": "simulated"}, **changes}
+    tables["latency"] = {"name": "trace", "path": str(durations)}
+    tables["availability"] = {"name": "observed", "path": str(presences)}
+    return afbs.run(tables, folder=place / "simulated", progress=False, **deployment.overrides)
+
+
+def planned(folder: Path) -> list[dict[str, Any]]:
+    found = [json.loads(line) for line in lines(folder / "events.jsonl")]
+    kept = [line for line in found if line["event"] in PLANNED]
+    return [{name: value for name, value in line.items() if name not in ("wall", "seal")} for line in kept]
+
+
 @every_algorithm
-def test_a_deployment_simulated_from_its_trace_reaches_the_same_model(algorithm: str, tmp_path: Path) -> None:
-    deployment = Deployment(tmp_path, tables(algorithm, transport={"upload": "eager"}))
+def test_a_deployment_simulated_from_its_trace_decides_the_same_and_reaches_the_same_model(
+    algorithm: str, tmp_path: Path
+) -> None:
+    deployment = eventful(tmp_path, algorithm)
     result = deployment.serve()
-    export_trace(deployment.folder, tmp_path / "trace.csv")
-    simulated = {**deployment.tables, "transport": {"name": "simulated"}}
-    simulated["latency"] = {"name": "trace", "path": str(tmp_path / "trace.csv")}
-    again = afbs.run(simulated, folder=tmp_path / "again", progress=False, **deployment.overrides)
+    for kind in ("lost", "joined"):
+        assert deployment.recorded(kind)
+    again = simulated(deployment)
+    assert planned(again.folder) == planned(deployment.folder)
     np.testing.assert_allclose(again.params, result.params, rtol=1e-6, atol=1e-7)
-    steps = [line["used"]["order"] for line in deployment.recorded("step")]
-    assert [batch.order for batch in (step.used for step in _steps(again.folder))] == steps
+    assert afbs.verify(again.folder, **deployment.overrides).good
 
 
-def _steps(folder: Path) -> list:  # type: ignore[type-arg]
-    from afbs.record.parsing import StepLine, told
-    from afbs.record.reader import lines
-
-    found = [told(line) for _, line in lines(folder)]
-    return [line for line in found if isinstance(line, StepLine)]
+def test_another_algorithm_on_the_trace_says_what_would_have_happened(tmp_path: Path) -> None:
+    """It has the same fleet: whoever is lost or late, and when, is as it was."""
+    deployment = eventful(tmp_path, "afbs")
+    deployment.serve()
+    other = simulated(deployment, algorithm={"name": "fedavg"}, run={"seed": 3, "versions": 3, "in_flight": 4})
+    assert other.record.result is not None
+    assert other.record.result["versions"] == 3
+    joined = [line["time"] for line in deployment.recorded("joined")]
+    assert [line["time"] for line in planned(other.folder) if line["event"] == "joined"] == joined
 
 
 def test_all_upload_modes_end_in_the_same_model_where_arrivals_are_the_same(tmp_path: Path) -> None:
@@ -100,7 +145,7 @@ def test_on_demand_spares_what_is_dropped_and_eager_spares_nothing(tmp_path: Pat
             assert traffic["uploaded"] == traffic["announced"]
             assert traffic["spared"] == 0
         assert facts["upload_bytes"] == traffic["uploaded"]
-        assert deployment.recorded("traffic")[-1]["announced"] == traffic["announced"]
+        assert deployment.recorded("fleet")[-1]["traffic"] == traffic
         moved[mode] = traffic["uploaded"]
     assert moved["on_demand"] < moved["eager"]
 
@@ -168,3 +213,20 @@ def test_a_run_that_has_ended_is_not_begun_again(tmp_path: Path) -> None:
     again = deployment.serve(MemoryGrid(deployment.nodes))
     np.testing.assert_array_equal(first.params, again.params)
     assert "has ended" in deployment.said[-1]
+
+
+def test_whoever_watches_sees_who_is_there_how_long_orders_take_and_what_was_moved(tmp_path: Path) -> None:
+    deployment = eventful(tmp_path, "fedbuff")
+    result = deployment.serve()
+    follower = Follower(deployment.folder)
+    follower.poll()
+    now = follower.since(Cursor())[0]["now"]
+    assert (now["progress"], now["goal"]) == (1.0, 20)
+    fleet = now["fleet"]
+    assert (fleet["clients"], fleet["known"]) == (CLIENTS, CLIENTS)
+    assert 3.0 <= fleet["latency"][0] <= fleet["latency"][1] <= 28.5  # as long as `uneven` says, and one poll more
+    assert result.record.result is not None
+    moved = result.record.result["traffic"]
+    assert all(fleet[name] == moved[name] for name in ("uploaded", "spared", "sent"))
+    here = [line["clients"] for line in deployment.recorded("fleet")]
+    assert min(here) == CLIENTS - 2, "the one that was killed was missed before the late one came"

@@ -296,7 +296,7 @@ def test_a_run_on_its_exported_trace_is_the_same_run(how: str, tmp_path: Path) -
     assert [path.name for path in written] == ["fleet.csv", "fleet-presence.csv"][: 1 if how == "plain" else 2]
     again: dict[str, Any] = {"latency": {"name": "trace", "path": str(written[0])}}
     if how != "plain":
-        again["availability"] = {"name": "trace", "path": str(written[1])}
+        again["availability"] = {"name": "observed", "path": str(written[1])}
     second = afbs.run(tiny.TINY, folder=tmp_path / "again", **again)
     kinds = ("dispatch", "arrival", "lost", "step", "eval")
     told = [[line for line in tiny.lines(each.folder) if line["event"] in kinds] for each in (first, second)]

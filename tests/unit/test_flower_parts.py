@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import ssl
 import stat
@@ -79,6 +80,15 @@ def test_auto_waits_where_sparing_drops_outweighs_fetching(
     eager = [auto.now() for _ in range(8 + 160)][8:]
     assert (sum(eager) > 80) is not waits
     assert 0 < sum(eager) < 160  # the other way is tried once in a while
+
+
+def test_what_auto_measured_is_recalled_from_the_record() -> None:
+    known, fresh = measured(0.5, 10.0, 3.0), Uploads("auto")
+    chosen = [known.now() for _ in range(30)]
+    fresh.recall(json.loads(json.dumps(known.measured())))
+    assert fresh == known
+    assert [fresh.now() for _ in range(16)] == [known.now() for _ in range(16)]
+    assert chosen[:8] == [True, False] * 4
 
 
 def test_a_vector_waits_on_the_shelf_until_it_is_let_go(tmp_path: Path) -> None:

@@ -49,7 +49,9 @@ class ACE(Algorithm[State]):
     holds: ClassVar[bool] = False
 
     arrival_lr: Rate = 0.1
+    """The step at every arrival; 1/(clients under way) is about one mean update while all answer once."""
     max_staleness: Annotated[float, Ge(0)] = inf
+    """A latest update that began more versions ago no longer counts (the paper's ACED)."""
 
     def init(self, clients: Sequence[ClientInfo]) -> State:
         return State(frozenset(client.id for client in clients))

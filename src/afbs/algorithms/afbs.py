@@ -42,17 +42,29 @@ class AFBS(Algorithm[State]):
     """Drops updates staler and smaller than the best of their cluster."""
 
     buffer_size: Annotated[int, Ge(1)] = 10
+    """How many updates fill the buffer; at least twice the number of clusters, or hardly any is dropped."""
     server_lr: Rate = 1.0
+    """Factor on the weighted mean of a step."""
     survival: Survival = "buffer"
+    """The second chance of an inferior update: its score over the buffer's highest, its cluster's, or none."""
     clustering: bool = True
+    """Compare within clusters of alike clients; false: all are one, and nobody is asked about labels."""
     weights: Discount = "freshest"
+    """Weigh a step by its freshest update, each update by its own staleness (as FedBuff), or not at all."""
     drop: Literal["inferior", "random"] = "inferior"
+    """The inferior, or as many but any."""
     max_staleness: Annotated[float, Ge(0)] = inf
+    """A staler update is dropped, and does not fill the buffer."""
     deadline: Annotated[float, Gt(0)] = inf
+    """Seconds after its first update at which a buffer is emptied, however few it has."""
     server: Rule = "sgd"
+    """What the mean of a step is to the server: the step itself, or the gradient of an optimiser."""
     server_momentum: Decay = 0.9
+    """How much of the last direction the server's optimiser keeps."""
     server_beta2: Decay = 0.99
+    """The same for its mean of squares (`adam`, `yogi`)."""
     server_epsilon: Rate = 1e-3
+    """What `adam` and `yogi` add to the root of that before they divide by it."""
 
     @property
     def adds(self) -> bool:  # type: ignore[override]

@@ -37,11 +37,17 @@ class FADAS(Algorithm[Buffer]):
     """A buffer, and AMSGrad on the server; long delays shorten its steps."""
 
     buffer_size: Annotated[int, Ge(1)] = 10
+    """How many updates fill the buffer."""
     adaptive_lr: Rate = 0.01
+    """About how far each number of the model moves in a step."""
     delay_threshold: Annotated[float, Ge(0)] = inf
+    """Where the stalest update of a buffer is staler, the step is at most 1/τ_max."""
     server_momentum: Decay = 0.9
+    """β₁: how much of the last direction is kept."""
     server_beta2: Decay = 0.99
+    """β₂: the same for the mean of squares."""
     server_epsilon: Rate = 1e-3
+    """ε: added to the root of that before it divides."""
 
     @property
     def awaits(self) -> int:

@@ -33,12 +33,19 @@ class FedAsync(Algorithm[None]):
     holds: ClassVar[bool] = False
 
     mixing: Annotated[float, Gt(0), Le(1)] = 0.6
+    """The weight of a fresh model."""
     discount: Rule = "polynomial"
+    """How an update's weight falls with its staleness τ: (τ+1)^−`exponent`, not at all, or by a hinge."""
     exponent: Annotated[float, Ge(0)] = 0.5
+    """Of the polynomial."""
     slope: Annotated[float, Gt(0)] = 10.0
+    """Of the hinge: 1 up to `grace`, then 1/(`slope`·(τ−`grace`)+1)."""
     grace: Annotated[int, Ge(0)] = 6
+    """Up to which staleness the hinge takes nothing off."""
     proximal: Annotated[float, Ge(0)] = 0.005
+    """How strongly a client is held to the model it was sent."""
     mode: Literal["model", "delta"] = "model"
+    """Mix the model in, or subtract the update: another, much faster algorithm."""
 
     @property
     def ships(self) -> Literal["delta", "end"]:

@@ -34,14 +34,23 @@ class FedAvg(Algorithm[Cohort]):
     """Synchronous rounds: waits for a cohort, averages by data size."""
 
     average: Literal["weighted", "uniform"] = "weighted"
+    """By data size, or all alike."""
     server_lr: Rate = 1.0
+    """Factor on the mean update."""
     quorum: Annotated[int, Ge(0)] = 0
+    """How many answers close a round; 0: everybody's."""
     over_selection: Annotated[float, Ge(0)] = 0.0
+    """With a quorum, the share by which more are asked; 0: as many as may be under way."""
     deadline: Annotated[float, Gt(0)] = inf
+    """Seconds after which a round closes with whoever has answered."""
     server: Rule = "sgd"
+    """What the mean of a step is to the server: the step itself, or the gradient of an optimiser."""
     server_momentum: Decay = 0.9
+    """How much of the last direction the server's optimiser keeps."""
     server_beta2: Decay = 0.99
+    """The same for its mean of squares (`adam`, `yogi`)."""
     server_epsilon: Rate = 1e-3
+    """What `adam` and `yogi` add to the root of that before they divide by it."""
 
     @property
     def adds(self) -> bool:  # type: ignore[override]

@@ -35,14 +35,23 @@ class FedBuff(Algorithm[Buffer]):
     """Averages updates whenever a buffer is full; stale ones weigh less."""
 
     buffer_size: Annotated[int, Ge(1)] = 10
+    """How many updates fill the buffer."""
     server_lr: Rate = 1.0
+    """Factor on the weighted mean of a step."""
     staleness: Discount = "each"
+    """Weigh each update by its own staleness, all by the freshest one's, or not at all."""
     max_staleness: Annotated[float, Ge(0)] = inf
+    """A staler update is dropped, and does not fill the buffer."""
     deadline: Annotated[float, Gt(0)] = inf
+    """Seconds after its first update at which a buffer is emptied, however few it has."""
     server: Rule = "sgd"
+    """What the mean of a step is to the server: the step itself, or the gradient of an optimiser."""
     server_momentum: Decay = 0.9
+    """How much of the last direction the server's optimiser keeps."""
     server_beta2: Decay = 0.99
+    """The same for its mean of squares (`adam`, `yogi`)."""
     server_epsilon: Rate = 1e-3
+    """What `adam` and `yogi` add to the root of that before they divide by it."""
 
     @property
     def adds(self) -> bool:  # type: ignore[override]

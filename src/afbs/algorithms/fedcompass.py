@@ -46,14 +46,23 @@ class FedCompass(Algorithm[State]):
     """Gives the slow fewer steps, so that groups arrive together."""
 
     min_steps: Annotated[int, Ge(1)] = 20
+    """The fewest steps that a client is given."""
     max_steps: Annotated[int, Ge(1)] = 100
+    """The most, and what a new client is given."""
     slack: Annotated[float, Ge(1)] = 1.2
+    """A group is waited for so many times as long as it should take."""
     pace_momentum: Annotated[float, Gt(0), Le(1)] = 0.9
+    """How much of a client's pace is its latest answer."""
     server_lr: Rate = 1.0
+    """On the sum of a step over the number of all clients."""
     discount: Rule = "polynomial"
+    """How an update's weight falls with its staleness τ: (τ+1)^−`exponent`, not at all, or by a hinge."""
     exponent: Annotated[float, Ge(0)] = 0.5
+    """Of the polynomial."""
     slope: Annotated[float, Gt(0)] = 10.0
+    """Of the hinge: 1 up to `grace`, then 1/(`slope`·(τ−`grace`)+1)."""
     grace: Annotated[int, Ge(0)] = 6
+    """Up to which staleness the hinge takes nothing off."""
 
     def __post_init__(self) -> None:
         if self.min_steps > self.max_steps:

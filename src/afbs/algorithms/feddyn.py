@@ -42,9 +42,13 @@ class FedDyn(Algorithm[State]):
     """Synchronous rounds that correct for how far clients drift apart."""
 
     alpha: Annotated[float, Gt(0)] = 0.1
+    """The weight of the correction; try 0.01 and 0.1."""
     quorum: Annotated[int, Ge(0)] = 0
+    """How many answers close a round; 0: everybody's."""
     over_selection: Annotated[float, Ge(0)] = 0.0
+    """With a quorum, the share by which more are asked; 0: as many as may be under way."""
     deadline: Annotated[float, Gt(0)] = inf
+    """Seconds after which a round closes with whoever has answered."""
 
     @property
     def awaits(self) -> int:

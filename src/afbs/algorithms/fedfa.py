@@ -40,7 +40,9 @@ class FedFa(Algorithm[State]):
     holds: ClassVar[bool] = False
 
     queue_size: Annotated[int, Ge(1)] = 10
+    """How many of the latest models are averaged."""
     mode: Literal["model", "delta"] = "model"
+    """Average models, or subtract the mean of updates, each of which then counts so many times, so much less."""
 
     @property
     def ships(self) -> Literal["delta", "end"]:

@@ -43,11 +43,17 @@ class FedStaleWeight(Algorithm[State]):
     """A buffer in which slow clients weigh more, so that all count alike."""
 
     buffer_size: Annotated[int, Ge(1)] = 10
+    """How many updates fill the buffer."""
     server_lr: Rate = 1.0
+    """Factor on the weighted mean of a step."""
     server: Rule = "sgd"
+    """What the mean of a step is to the server: the step itself, or the gradient of an optimiser."""
     server_momentum: Decay = 0.9
+    """How much of the last direction the server's optimiser keeps."""
     server_beta2: Decay = 0.99
+    """The same for its mean of squares (`adam`, `yogi`)."""
     server_epsilon: Rate = 1e-3
+    """What `adam` and `yogi` add to the root of that before they divide by it."""
 
     @cached_property
     def side(self) -> ServerSide:

@@ -1,8 +1,6 @@
 """`afbs fleet`: a SuperLink and some SuperNodes on this machine, on its loopback address alone.
 
-What was started stands in `fleet.json` of the fleet's folder: each process with its number and the moment at which it
-began, so that what is stopped is exactly that. Every one leads a group of its own, and whatever it starts, there or
-elsewhere, carries the fleet's folder in its environment.
+What was started stands in `fleet.json` of the fleet's folder, so that what is stopped is exactly that.
 """
 
 from __future__ import annotations
@@ -14,35 +12,31 @@ import shutil
 import signal
 import socket
 import subprocess
-import sys
 import time
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
-from dataclasses import asdict, dataclass
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 import tomli_w
 
 from afbs.apps.keys import LOOPBACK, make_certificates, make_node_key, write_secret
+from afbs.apps.processes import Process, Processes, search_path
 from afbs.types import RunError, UserError
 
 CONNECTION = "fleet"
-_MARK = "AFBS_FLEET"
+_LINK = "superlink"
 _PATIENCE = 90.0
-_TERM_SECONDS = 10.0
 
 
 @dataclass(frozen=True)
-class Process:
-    """Something that was started. `began` is the kernel's word for when, so that a number used again is noticed."""
+class _State:
+    """What `fleet.json` holds. `runs` is where run folders are made."""
 
-    name: str
-    pid: int
-    began: int
-
-    @property
-    def alive(self) -> bool:
-        return _began(self.pid) == self.began
+    port: int = 0
+    insecure: bool = False
+    runs: str = "runs"
+    processes: tuple[Process, ...] = ()
 
 
 class Cluster:
@@ -50,39 +44,26 @@ class Cluster:
 
     def __init__(self, folder: Path):
         self.folder = folder.absolute()
-        self._children: dict[int, subprocess.Popen[bytes]] = {}
-        """Of what was started from this very process: they must be waited for, or their remains stay."""
+        self._processes = Processes("AFBS_FLEET", str(self.folder))
 
-    @property
-    def _list(self) -> Path:
-        return self.folder / "fleet.json"
-
-    def processes(self) -> list[Process]:
-        if not self._list.exists():
-            return []
-        return [Process(**each) for each in json.loads(self._list.read_text())["processes"]]
+    def processes(self) -> Sequence[Process]:
+        return self._state().processes
 
     @property
     def port(self) -> int:
-        return int(json.loads(self._list.read_text())["port"])
+        return self._state().port
 
     # up
 
-    def up(self, nodes: int, runs: Path, *, insecure: bool = False, warm: bool = False) -> list[Process]:
+    def up(self, nodes: int, runs: Path, *, insecure: bool = False, warm: bool = False) -> Sequence[Process]:
         """Make keys, start a SuperLink, let it know the nodes' keys, and start the nodes."""
         if any(process.alive for process in self.processes()):
             raise UserError(f"The fleet in {self.folder} is up already. First: afbs fleet down")
-        if shutil.which("flower-superlink", path=_path()) is None:
+        if shutil.which("flower-superlink", path=search_path()) is None:
             raise UserError("Flower is not installed here: pip install 'afbs[flower]'")
-        for old in ("logs", "flwr", "keys", "superlink.db"):
-            place = self.folder / old
-            shutil.rmtree(place) if place.is_dir() else place.unlink(missing_ok=True)
-        for new in ("logs", "flwr", "keys", "nodes"):
-            (self.folder / new).mkdir(parents=True, exist_ok=True)
-        if not (self.folder / "label-secret").exists():
-            write_secret(self.folder / "label-secret", secrets.token_hex(32).encode())
+        self._clear()
         port = free_port()
-        self._write([], port, insecure)
+        self._write(_State(port, insecure, str(runs.absolute())))
         connection: dict[str, object] = {"address": f"{LOOPBACK}:{port}"}
         if insecure:
             connection["insecure"] = True
@@ -92,7 +73,8 @@ class Cluster:
         config = {"superlink": {"default": CONNECTION, CONNECTION: connection}}
         (self.folder / "flwr" / "config.toml").write_text(tomli_w.dumps(config))
         try:
-            self._start_link(port, runs.absolute(), insecure)
+            self.start_link()
+            self.register(range(nodes))
             for number in range(nodes):
                 self.add_node(number, warm=warm)
         except BaseException:
@@ -100,53 +82,66 @@ class Cluster:
             raise
         return self.processes()
 
-    def _start_link(self, port: int, runs: Path, insecure: bool) -> None:
-        self.runs = runs
-        keys = self.folder / "keys"
+    def _clear(self) -> None:
+        """Nothing of an earlier fleet is left, but for what its nodes keep and the secret that they share."""
+        for old in ("logs", "flwr", "keys", "superlink.db"):
+            place = self.folder / old
+            shutil.rmtree(place) if place.is_dir() else place.unlink(missing_ok=True)
+        for new in ("logs", "flwr", "keys", "nodes"):
+            (self.folder / new).mkdir(parents=True, exist_ok=True)
+        if not (self.folder / "label-secret").exists():
+            write_secret(self.folder / "label-secret", secrets.token_hex(32).encode())
+
+    def start_link(self) -> None:
+        """Start the SuperLink; after it was stopped or killed, again: same port, same keys, same database."""
+        state, keys = self._state(), self.folder / "keys"
         tls = [
             f"--ssl-ca-certfile={keys / 'ca.crt'}",
             f"--ssl-certfile={keys / 'server.crt'}",
             f"--ssl-keyfile={keys / 'server.key'}",
             "--enable-supernode-auth",
         ]
-        command = ["flower-superlink", "--host", LOOPBACK, "--port", str(port)]
+        command = ["flower-superlink", "--host", LOOPBACK, "--port", str(state.port)]
         command += ["--database", str(self.folder / "superlink.db"), "--disable-runtime-dependency-installation"]
-        command += ["--insecure"] if insecure else tls
-        process = self._start("superlink", command, {"FLWR_HOME": str(self.folder / "flwr"), "AFBS_RUNS": str(runs)})
+        command += ["--insecure"] if state.insecure else tls
+        process = self._start(_LINK, command, {"AFBS_RUNS": state.runs})
         limit = time.monotonic() + _PATIENCE
-        while not _listens(port):
+        while not _listens(state.port):
             if not process.alive or time.monotonic() > limit:
                 raise RunError(f"The SuperLink did not come up. Its log: {self.folder / 'logs' / 'superlink.log'}")
             time.sleep(0.2)
 
-    def restart_link(self) -> None:
-        """Start the SuperLink again after it was stopped or killed: same port, same keys, same database."""
-        facts = json.loads(self._list.read_text())
-        self.stop("superlink")
-        self._start_link(facts["port"], Path(os.environ.get("AFBS_RUNS", "runs")).absolute(), facts["insecure"])
+    def register(self, numbers: Sequence[int]) -> None:
+        """Make these nodes' keys and let the SuperLink know them; several at a time, for each takes seconds."""
+        if self._state().insecure:
+            return
 
-    def add_node(self, number: int, *, key: Path | None = None, register: bool = True, warm: bool = False) -> Process:
-        """Start a SuperNode, with a key that the SuperLink was told unless `register` is False; or an `afbs node`."""
-        facts = json.loads(self._list.read_text())
+        def one(number: int) -> None:
+            make_node_key(self._key(number))
+            self.flwr("supernode", "register", f"{self._key(number)}.pub", CONNECTION)
+
+        with ThreadPoolExecutor(os.cpu_count()) as threads:
+            list(threads.map(one, numbers))
+
+    def add_node(
+        self, number: int, *, key: Path | None = None, warm: bool = False, settings: Mapping[str, str] | None = None
+    ) -> Process:
+        """Start a SuperNode, or with `warm` an `afbs node`; with the key that was registered, or the given one."""
+        state = self._state()
         home = self.folder / "nodes" / str(number)
         home.mkdir(parents=True, exist_ok=True)
         command = ["afbs", "node"] if warm else ["flower-supernode"]
-        command += ["--superlink", f"{LOOPBACK}:{facts['port']}"]
+        command += ["--superlink", f"{LOOPBACK}:{state.port}"]
         command += ["--host", LOOPBACK, "--port", str(free_port())]
         command += ["--node-config", f'partition-id={number} home="{home}"']
-        if facts["insecure"]:
+        if state.insecure:
             command.append("--insecure")
         else:
-            path = key or self.folder / "keys" / f"node-{number}.key"
-            if not path.exists():
-                make_node_key(path)
-                if register:
-                    self.flwr("supernode", "register", f"{path}.pub", CONNECTION)
             command += ["--root-certificates", str(self.folder / "keys" / "ca.crt")]
-            command += ["--auth-supernode-private-key", str(path)]
+            command += ["--auth-supernode-private-key", str(key or self._key(number))]
         secret = (self.folder / "label-secret").read_text()
-        settings = {"FLWR_HOME": str(home / "flwr"), "AFBS_LABEL_SECRET": secret}
-        return self._start(f"node {number}", command, settings)
+        own = {"FLWR_HOME": str(home / "flwr"), "AFBS_LABEL_SECRET": secret, **(settings or {})}
+        return self._start(f"node {number}", command, own)
 
     def flwr(self, *arguments: str, timeout: float = 120.0) -> str:
         """What `flwr` says, with this fleet as the one it knows."""
@@ -168,88 +163,56 @@ class Cluster:
     def environment(self, more: Mapping[str, str] | None = None) -> dict[str, str]:
         quiet = {"FLWR_TELEMETRY_ENABLED": "0", "FLWR_DISABLE_UPDATE_CHECK": "1"}
         home = {"FLWR_HOME": str(self.folder / "flwr")}
-        return {**os.environ, **quiet, **home, **(more or {}), "PATH": _path()}
-
-    def _start(self, name: str, command: Sequence[str], settings: Mapping[str, str]) -> Process:
-        log = self.folder / "logs" / f"{name.replace(' ', '-')}.log"
-        executable = shutil.which(command[0], path=_path()) or command[0]
-        with log.open("ab") as output:
-            started = subprocess.Popen(
-                [executable, *command[1:]],
-                env=self.environment({**settings, _MARK: str(self.folder)}),
-                stdin=subprocess.DEVNULL,
-                stdout=output,
-                stderr=subprocess.STDOUT,
-                start_new_session=True,
-            )
-        self._children[started.pid] = started
-        process = Process(name, started.pid, _began(started.pid))
-        facts = json.loads(self._list.read_text())
-        others = [each for each in self.processes() if each.name != name]
-        self._write([*others, process], facts["port"], facts["insecure"])
-        return process
-
-    def _write(self, processes: Sequence[Process], port: int, insecure: bool) -> None:
-        facts = {"port": port, "insecure": insecure, "processes": [asdict(each) for each in processes]}
-        beside = self._list.with_suffix(".part")
-        beside.write_text(json.dumps(facts, indent=1))
-        beside.replace(self._list)
+        return {**os.environ, **quiet, **home, **(more or {}), "PATH": search_path()}
 
     # down
 
     def stop(self, name: str, number: int = signal.SIGTERM) -> None:
         """One of them, with whatever it started."""
-        for process in self.processes():
-            if process.name == name:
-                self._end([process], number)
-
-    def _end(self, processes: Sequence[Process], number: int) -> None:
-        for process in processes:
-            if process.alive:
-                _signal_group(process.pid, number)
-        limit = time.monotonic() + _TERM_SECONDS
-        while any(process.alive for process in processes) and time.monotonic() < limit:
-            time.sleep(0.1)
-        for process in processes:
-            if process.alive:
-                _signal_group(process.pid, signal.SIGKILL)
-            child = self._children.pop(process.pid, None)
-            if child is not None:
-                child.wait()
-
-    def stragglers(self) -> list[int]:
-        """Processes that one of ours started and that outlived it."""
-        mark = f"{_MARK}={self.folder}".encode()
-        found = []
-        for place in Path("/proc").glob("[0-9]*"):
-            try:
-                if mark in (place / "environ").read_bytes().split(b"\0") and _began(int(place.name)) >= 0:
-                    found.append(int(place.name))
-            except OSError:
-                continue
-        return found
-
-    def _end_stragglers(self) -> None:
-        limit = time.monotonic() + _TERM_SECONDS
-        while self.stragglers() and time.monotonic() < limit:  # most end by themselves
-            time.sleep(0.2)
-        for pid in self.stragglers():
-            with suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGKILL)
+        self._processes.end([process for process in self.processes() if process.name == name], number)
 
     def down(self) -> list[Process]:
         """Stop everything that was started, nodes first; gives what was alive."""
         alive = [process for process in self.processes() if process.alive]
-        self._end([process for process in alive if process.name != "superlink"], signal.SIGTERM)
-        self._end([process for process in alive if process.name == "superlink"], signal.SIGTERM)
-        self._end_stragglers()
-        for child in self._children.values():
-            child.wait()
-        self._children.clear()
+        self._processes.end([process for process in alive if process.name != _LINK])
+        self._processes.end([process for process in alive if process.name == _LINK])
+        self._processes.end_marked()
         if self._list.exists():
-            facts = json.loads(self._list.read_text())
-            self._write([], facts["port"], facts["insecure"])
+            self._write(replace(self._state(), processes=()))
         return alive
+
+    def running(self) -> list[int]:
+        """The numbers of all processes of the fleet, and of whatever they started."""
+        return self._processes.marked()
+
+    # what is known
+
+    @property
+    def _list(self) -> Path:
+        return self.folder / "fleet.json"
+
+    def _key(self, number: int) -> Path:
+        return self.folder / "keys" / f"node-{number}.key"
+
+    def _state(self) -> _State:
+        if not self._list.exists():
+            return _State()
+        found = json.loads(self._list.read_text())
+        return _State(**{**found, "processes": tuple(Process(**each) for each in found["processes"])})
+
+    def _write(self, state: _State) -> None:
+        beside = self._list.with_suffix(".part")
+        beside.write_text(json.dumps(asdict(state), indent=1))
+        beside.replace(self._list)
+
+    def _start(self, name: str, command: Sequence[str], settings: Mapping[str, str]) -> Process:
+        executable = shutil.which(command[0], path=search_path()) or command[0]
+        log = self.folder / "logs" / f"{name.replace(' ', '-')}.log"
+        process = self._processes.start(name, [executable, *command[1:]], self.environment(settings), log)
+        state = self._state()
+        others = tuple(each for each in state.processes if each.name != name)
+        self._write(replace(state, processes=(*others, process)))
+        return process
 
 
 def free_port() -> int:
@@ -258,26 +221,7 @@ def free_port() -> int:
         return int(probe.getsockname()[1])
 
 
-def _signal_group(leader: int, number: int) -> None:
-    with suppress(ProcessLookupError, PermissionError):
-        os.killpg(leader, number)
-
-
-def _began(pid: int) -> int:
-    """When a process began, in the kernel's ticks; -1 if there is none, or only its remains."""
-    try:
-        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    except OSError:
-        return -1
-    return -1 if fields[0] in "ZX" else int(fields[19])
-
-
 def _listens(port: int) -> bool:
     with socket.socket() as probe:
         probe.settimeout(0.5)
         return probe.connect_ex((LOOPBACK, port)) == 0
-
-
-def _path() -> str:
-    """Flower starts its parts by name: those that belong to this Python come first."""
-    return f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}"

@@ -23,6 +23,7 @@ from importlib.metadata import entry_points
 from pathlib import Path
 from types import FrameType
 
+from afbs.apps.processes import search_path
 from afbs.types import UserError
 
 _COMMAND = "flwr-clientapp"
@@ -42,7 +43,7 @@ sys.exit(code[0] if code else 1)
 
 def run_node(arguments: Sequence[str]) -> int:
     """Start `flower-supernode` with these arguments and serve it until it ends; gives its exit code."""
-    executable = shutil.which("flower-supernode", path=_path())
+    executable = shutil.which("flower-supernode", path=search_path())
     if executable is None:
         raise UserError("Flower is not installed here: pip install 'afbs[flower]'")
     with tempfile.TemporaryDirectory(prefix="afbs-node-") as place, socket.socket(socket.AF_UNIX) as door:
@@ -52,7 +53,7 @@ def run_node(arguments: Sequence[str]) -> int:
         stand_in = Path(place) / _COMMAND
         stand_in.write_text(_STAND_IN.format(python=sys.executable, address=address))
         stand_in.chmod(0o700)
-        os.environ["PATH"] = f"{place}{os.pathsep}{_path()}"
+        os.environ["PATH"] = f"{place}{os.pathsep}{search_path()}"
         supernode = os.posix_spawn(executable, [executable, *arguments], os.environ)
         _forward_signals(supernode)
         return _serve(door, supernode)
@@ -142,7 +143,3 @@ def _forward_signals(supernode: int) -> None:
 
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, forward)
-
-
-def _path() -> str:
-    return f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}"

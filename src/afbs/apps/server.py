@@ -80,9 +80,9 @@ class Speaker:
         now = state.time if self.fleet is None else self.fleet.connection.now()
         parts = [f"{now:.0f} s", f"version {state.version}{goal}", f"accuracy {accuracy}"]
         if self.fleet is not None:
-            moved = self.fleet.moved
-            parts.append(f"{len(self.fleet.here())} clients here, {len(self.fleet.out)} orders out")
-            parts.append(f"{moved.uploaded / 1e6:.1f} MB uploaded, {moved.spared / 1e6:.1f} MB spared")
+            orders = self.fleet.orders
+            parts.append(f"{len(self.fleet.attendance.here())} clients here, {len(orders.out)} orders out")
+            parts.append(f"{orders.moved.uploaded / 1e6:.1f} MB uploaded, {orders.moved.spared / 1e6:.1f} MB spared")
         self.say(" · ".join(parts))
 
 

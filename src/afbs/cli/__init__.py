@@ -11,22 +11,44 @@ import sys
 import sysconfig
 import traceback
 from pathlib import Path
+from typing import Annotated
 
 import typer
 from rich.console import Console
 
 import afbs
 from afbs.types import UserError
+from afbs.version import VERSION
 
 app = typer.Typer(
     no_args_is_help=True,
-    add_completion=False,
     rich_markup_mode="rich",
     pretty_exceptions_enable=False,
-    help="Semi-asynchronous federated learning: decide first, train after.",
-    epilog="Start with: afbs compare examples/quickstart.toml --algorithms afbs,fedbuff,fedavg",
+    epilog="Start with: afbs quickstart",
 )
-for file in sorted(pkgutil.iter_modules(__path__), key=lambda file: file.name != "runs"):
+_FIRST = ("quickstart", "runs")
+
+
+def _told(version: bool) -> None:
+    if version:
+        typer.echo(f"afbs {VERSION}")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_told, is_eager=True, help="Say which version this is.")
+    ] = False,
+) -> None:
+    """Semi-asynchronous federated learning: decide first, train after."""
+
+
+def _place(name: str) -> int:
+    return _FIRST.index(name) if name in _FIRST else len(_FIRST)
+
+
+for file in sorted(pkgutil.iter_modules(__path__), key=lambda file: _place(file.name)):
     if not file.name.startswith("_"):
         importlib.import_module(f"afbs.cli.{file.name}").add(app)
 

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import dataclasses
-import inspect
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 from rich.console import Console
@@ -21,6 +19,8 @@ _KINDS = {
     "availabilities": "availability",
     "partitions": "partition",
     "clusters": "clusters",
+    "transports": "transport",
+    "executors": "executor",
 }
 
 
@@ -30,13 +30,14 @@ def add(app: typer.Typer) -> None:
 
 def list_parts(
     kind: Annotated[str, typer.Argument(metavar="KIND", help=" | ".join(_KINDS))],
-    settings: Annotated[bool, typer.Option("--settings", help="Show each one's settings with their defaults.")] = False,
+    settings: Annotated[bool, typer.Option("--settings", help="Show what each can be set to.")] = False,
 ) -> None:
-    """List what there is: algorithms, datasets, models, latencies, availabilities, partitions, clusters.
+    """List what there is to choose from, and with --settings what can be set.
 
-    KIND is one of these words.
+    KIND is one of: algorithms, datasets, models, latencies, availabilities,
+    partitions, clusters, transports, executors.
     """
-    from afbs import registry
+    from afbs import manual, registry
 
     if kind not in _KINDS:
         raise UserError(f"There is no kind {kind!r}{registry.hint(kind, _KINDS)}")
@@ -44,20 +45,6 @@ def list_parts(
     for name in registry.names(_KINDS[kind]):
         part = registry.find(_KINDS[kind], name)
         table.add_row(f"[bold]{name}[/]", escape(registry.summary(part)))
-        for setting, default in _settings(part) if settings else ():
-            table.add_row("", f"[dim]{setting} = {escape(default)}[/]")
+        for setting in manual.settings(part) if settings else ():
+            table.add_row("", f"{setting.name} = {escape(setting.default)}  [dim]{escape(setting.about)}[/]")
     Console().print(table)
-
-
-def _settings(part: Any) -> list[tuple[str, str]]:
-    """The fields of a part, or what a network's constructor takes besides what it is told about the data."""
-    if dataclasses.is_dataclass(part):
-        return [(field.name, _default(field)) for field in dataclasses.fields(part)]
-    parameters = inspect.signature(part).parameters.values()
-    return [(each.name, repr(each.default)) for each in parameters if each.default is not each.empty]
-
-
-def _default(field: dataclasses.Field[object]) -> str:
-    if field.default is not dataclasses.MISSING:
-        return repr(field.default)
-    return "…" if field.default_factory is dataclasses.MISSING else repr(field.default_factory())

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shlex
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -68,7 +70,9 @@ def export(
     if trace is not None:
         from afbs.experiment.tracing import export_trace
 
-        _say(f"Wrote {' and '.join(map(str, export_trace(folder, trace)))}.")
+        written = export_trace(folder, trace)
+        _say(f"Wrote {' and '.join(map(str, written))}.")
+        _say(f"To run on it: afbs run {shlex.quote(str(folder / 'config.toml'))} {_on_trace(written)}")
     elif model is not None:
         from afbs.experiment.exporting import export_model
 
@@ -101,6 +105,14 @@ def live(
         Console().print(text, highlight=False, markup=False, soft_wrap=True)
 
     serve(runs, host, port, secret, announce)
+
+
+def _on_trace(written: Sequence[Path]) -> str:
+    """The settings with which clients do what was written."""
+    settings = ["transport.name=simulated", "latency.name=trace", f"latency.path={written[0]}"]
+    if len(written) > 1:
+        settings += ["availability.name=observed", f"availability.path={written[1]}"]
+    return " ".join(f"--set {shlex.quote(setting)}" for setting in settings)
 
 
 def _say(text: str) -> None:

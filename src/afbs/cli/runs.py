@@ -202,7 +202,7 @@ def _print_table(results: Sequence[Result]) -> None:
             escape(row["name"]),
             _percent(row["best_accuracy"]),
             _percent(row["final_accuracy"]),
-            "–" if reached is None else f"{reached / 86_400:.2f} d",
+            "–" if reached is None else f"{reached / 86_400:.2f} d" if reached >= 864 else f"{reached:.0f} s",
             _count(row["versions"]),
             _count(trained),
             "–" if dropped is None else f"{dropped:,} ({dropped / max(1, dropped + (trained or 0)):.0%})",

@@ -33,9 +33,13 @@ class Images(Source):
     """
 
     path: str
+    """The folder: one below it for each class, or `train` and `test` first."""
     size: Annotated[int, Ge(0), Le(10_000)] = 0
+    """Every image is scaled to a square of this side; 0 keeps them, and then all must be equally large."""
     channels: Literal[1, 3] = 3
+    """1 is grey, 3 is colour."""
     owners: str = ""
+    """A CSV file with the columns `file` and `owner`, for natural clients."""
 
     def load(self) -> Dataset:
         root = path_of("data.path", self.path)

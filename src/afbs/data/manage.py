@@ -18,13 +18,26 @@ from afbs.data._about import About
 from afbs.data._hub import Hub, HuggingFace, download
 from afbs.data._hub_files import HubParquet
 from afbs.data._official import Found, Official, by_hand, files_folder, find, find_in, read
-from afbs.data._store import DamagedError, Entry, discard, entries, forget, verify
+from afbs.data._store import DamagedError, Entry, cache_folder, discard, entries, forget, verify
 from afbs.interfaces import Source
 from afbs.registry import find as part
 from afbs.registry import names, summary
 from afbs.types import UserError
 
-__all__ = ["Copy", "Hub", "HuggingFace", "Listed", "Removal", "check", "clean", "copies", "get", "listed", "take"]
+__all__ = [
+    "Copy",
+    "Hub",
+    "HuggingFace",
+    "Listed",
+    "Removal",
+    "cache_folder",
+    "check",
+    "clean",
+    "copies",
+    "get",
+    "listed",
+    "take",
+]
 
 
 @dataclass(frozen=True, slots=True)

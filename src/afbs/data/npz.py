@@ -21,11 +21,17 @@ class Npz(Source):
     """Your own arrays in a .npz file: `train_x`, `train_y` and, if there are, `test_x`, `test_y`, `owners`."""
 
     path: str
+    """The file."""
     train_x: str = "train_x"
+    """The name of the array of training samples."""
     train_y: str = "train_y"
+    """Of their labels."""
     test_x: str = "test_x"
+    """Of the test samples, if there are any."""
     test_y: str = "test_y"
+    """Of their labels."""
     owners: str = "owners"
+    """Of whose sample each is, if it is known."""
 
     def load(self) -> Dataset:
         path = path_of("data.path", self.path)

@@ -30,8 +30,11 @@ class Sst2(Source):
     """68,221 phrases of film reviews, praise or not, as n-grams of words."""
 
     vocabulary: Annotated[int, Ge(1)] = 50_000
+    """So many of the training split's most frequent n-grams are known."""
     ngrams: Annotated[int, Ge(1), Le(5)] = 2
+    """The longest run of words that counts as one token."""
     length: Annotated[int, Ge(1)] = 256
+    """Tokens of a text beyond this are cut off."""
 
     about: ClassVar[About] = About(67_349, 872, 2, "none stated; cite", "huggingface.co/datasets/stanfordnlp/sst2")
     official: ClassVar[Official] = Official(

@@ -34,13 +34,21 @@ class Text(Source):
     """
 
     path: str
+    """The file: .csv, .tsv or .parquet."""
     test: str = ""
+    """Another one for testing; without it every fifth text of each class is."""
     text: str = "text"
+    """The column of texts."""
     label: str = "label"
+    """The column of labels."""
     owner: str = ""
+    """The column that says whose text it is, for natural clients."""
     vocabulary: Annotated[int, Ge(1)] = 50_000
+    """So many of the training split's most frequent n-grams are known."""
     ngrams: Annotated[int, Ge(1), Le(5)] = 2
+    """The longest run of words that counts as one token."""
     length: Annotated[int, Ge(1)] = 256
+    """Tokens of a text beyond this are cut off."""
 
     def load(self) -> Dataset:
         paths = [path_of("data.path", self.path), *([path_of("data.test", self.test)] if self.test else [])]

@@ -15,7 +15,9 @@ import traceback
 from collections import deque
 from contextlib import suppress
 from dataclasses import replace
+from math import inf
 from multiprocessing.connection import Connection
+from statistics import fmean
 from typing import Any, NamedTuple, final
 
 import numpy as np
@@ -26,7 +28,11 @@ from afbs.types import Evaluate, RunError, Train, UserError, Vector
 
 _TRIES = 4
 """How often a task is begun before it is taken to be what its workers die of."""
-_TURN_SECONDS = 0.005
+_TURN_SECONDS = 0.02
+_CALLS = 2
+"""Calls an actor has at hand, so that it finds the next one while the last one's results are on their way."""
+_CALL_SECONDS = 0.2
+"""A call costs some milliseconds of processor time, so short tasks share one."""
 
 
 class Handed(NamedTuple):
@@ -104,12 +110,12 @@ def _listen(connection: Connection, crew: Crew) -> None:
 class _Actor:
     def __init__(self, handle: Any):
         self.handle = handle
-        self.tasks: deque[tuple[Any, Handed]] = deque()
+        self.calls: deque[tuple[Any, list[Handed]]] = deque()
 
 
 @final
 class Crew:
-    """The actors of a session, each with its tasks in order."""
+    """The actors of a session, each with its calls in order, and the tasks that no call has been made for."""
 
     arena: Arena
 
@@ -120,6 +126,8 @@ class Crew:
         self._shipped: dict[str, Any] = {}
         self._versions: dict[int, Any] = {}
         self._tries: dict[int, int] = {}
+        self._waiting: deque[Handed] = deque()
+        self._task_seconds = inf
         self._change = threading.Condition()
         self._actors = [self._actor() for _ in range(self._size())]
         self.initial = self._briefed(self._actors)
@@ -130,7 +138,8 @@ class Crew:
 
     def give(self, handed: Handed) -> None:
         with self._change:
-            self._send(min(self._actors, key=lambda actor: len(actor.tasks)), handed)
+            self._waiting.append(handed)
+            self._hand_out()
             self._change.notify()
 
     def forget(self, version: int) -> None:
@@ -140,44 +149,58 @@ class Crew:
     def results(self) -> list[Any]:
         """What has been finished; waits a moment for the first of it."""
         with self._change:
-            while not any(actor.tasks for actor in self._actors):
+            while not any(actor.calls for actor in self._actors):
                 self._change.wait()
-            owner = {actor.tasks[0][0]: actor for actor in self._actors if actor.tasks}
+            owner = {actor.calls[0][0]: actor for actor in self._actors if actor.calls}
         ready, _ = self.ray.wait(list(owner), num_returns=1, timeout=_TURN_SECONDS)
         if ready:
             ready, _ = self.ray.wait(list(owner), num_returns=len(owner), timeout=0)
-        found = [self._result(owner[reference]) for reference in ready]
-        return [result for result in found if result is not None]
+        return [result for reference in ready for result in self._results(owner[reference])]
 
-    def _send(self, actor: _Actor, handed: Handed) -> None:
-        task, slots, version = handed
-        if version not in self._versions:
-            self._versions[version] = self.ray.put(self.arena.get(task.base))
-        state = (self.arena.get(slots[0]).copy(),) if slots else ()
+    def _hand_out(self) -> None:
+        """The fewer tasks are left, the fewer go into a call, so that all actors are done at about the same time."""
+        while self._waiting:
+            actor = min(self._actors, key=lambda actor: len(actor.calls))
+            if len(actor.calls) == _CALLS:
+                return
+            fair = len(self._waiting) // (_CALLS * len(self._actors))
+            number = max(1, min(fair, int(_CALL_SECONDS / self._task_seconds)))
+            self._call(actor, [self._waiting.popleft() for _ in range(number)])
+
+    def _call(self, actor: _Actor, bundle: list[Handed]) -> None:
+        for task, _, version in bundle:
+            if version not in self._versions:
+                self._versions[version] = self.ray.put(self.arena.get(task.base))
         # In a list it stays a reference: a worker that has the version does not fetch it again.
-        reference = actor.handle.do.remote(task, version, [self._versions[version]], *state)
-        actor.tasks.append((reference, handed))
+        there = {version: [self._versions[version]] for _, _, version in bundle}
+        given = [(task, version, self.arena.get(slots[0]).copy() if slots else None) for task, slots, version in bundle]
+        actor.calls.append((actor.handle.do.remote(given, there), bundle))
 
-    def _result(self, actor: _Actor) -> Any:
-        """What an actor's first task gave; None if the actor has died, and its tasks were given to another."""
-        reference, (task, slots, _) = actor.tasks[0]
+    def _results(self, actor: _Actor) -> list[Any]:
+        """What an actor's first call gave; nothing if the actor has died, and its tasks were given to another."""
+        reference, bundle = actor.calls[0]
         try:
-            answer = _checked(self.ray.get(reference))
+            answers = [_checked(answer) for answer in self.ray.get(reference)]
         except self.ray.exceptions.RayActorError:
             self._replace(actor)
-            return None
-        if isinstance(task, Train):
-            for slot, vector in zip((task.out, *slots[1:]), answer.vectors, strict=True):
-                np.copyto(self.arena.get(slot), vector)
+            return []
+        for (task, slots, _), answer in zip(bundle, answers, strict=True):
+            if isinstance(task, Train):
+                for slot, vector in zip((task.out, *slots[1:]), answer.vectors, strict=True):
+                    np.copyto(self.arena.get(slot), vector)
         with self._change:
-            actor.tasks.popleft()
-            self._tries.pop(task.task, None)
-        return answer.result
+            actor.calls.popleft()
+            for task, _, _ in bundle:
+                self._tries.pop(task.task, None)
+            self._task_seconds = fmean(answer.result.seconds for answer in answers)
+            self._hand_out()
+        return [answer.result for answer in answers]
 
     def _replace(self, actor: _Actor) -> None:
-        first = actor.tasks[0][1].task.task
-        self._tries[first] = self._tries.get(first, 1) + 1
-        if self._tries[first] > _TRIES:
+        """Its tasks are called one by one from now on: the next to die says of which."""
+        for task, _, _ in actor.calls[0][1]:
+            self._tries[task.task] = self._tries.get(task.task, 1) + 1
+        if max(self._tries.values()) > _TRIES:
             raise RunError(
                 "Ray workers keep dying of one task, perhaps because memory was short. The run has been kept as far as "
                 "its last checkpoint and can be resumed."
@@ -188,8 +211,9 @@ class Crew:
         self._briefed([fresh])
         with self._change:
             self._actors[self._actors.index(actor)] = fresh
-            for _, handed in actor.tasks:
-                self._send(fresh, handed)
+            for _, bundle in actor.calls:
+                for handed in bundle:
+                    self._call(fresh, [handed])
 
     def _size(self) -> int:
         """As many as were asked for, or as the cluster has room for."""

@@ -20,7 +20,7 @@ import numpy as np
 from afbs.types import Evaluate, Train, UserError, Vector
 
 ARRAYS = ("train_x", "train_y", "test_x", "test_y")
-_VERSIONS = 8
+_VERSIONS_BYTES = 1 << 26
 _BLOCKS, _BLOCK = 64, 1 << 16
 
 
@@ -76,8 +76,14 @@ class Worker:
         except Exception:
             return Reply(problem="failed", text=traceback.format_exc())
 
-    def do(self, task: Train | Evaluate, version: int, there: list[Any], state: Vector | None = None) -> Reply:
-        """`there` holds a reference to the version, which is followed if this worker has it no more."""
+    def do(self, tasks: list[tuple[Train | Evaluate, int, Vector | None]], there: dict[int, list[Any]]) -> list[Reply]:
+        """Each task has its version and its client's state.
+
+        `there` holds references to versions, which are followed where this worker has them no more.
+        """
+        return [self._one(task, version, there[version], state) for task, version, state in tasks]
+
+    def _one(self, task: Train | Evaluate, version: int, there: list[Any], state: Vector | None) -> Reply:
         waited = perf_counter() - self._since
         try:
             base = self._base(version, there)
@@ -100,7 +106,8 @@ class Worker:
 
             # Torch takes no read-only array, and the object store gives no other.
             self._versions[version] = np.array(ray.get(there[0]))
-            while len(self._versions) > _VERSIONS:
+            most = max(2, _VERSIONS_BYTES // self._versions[version].nbytes)
+            while len(self._versions) > most:
                 self._versions.popitem(last=False)
         self._versions.move_to_end(version)
         return self._versions[version]

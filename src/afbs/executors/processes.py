@@ -44,6 +44,7 @@ class Processes(Executor):
     """One single-threaded process for each of `workers`; 0 is one for each core that this process may use."""
 
     workers: Annotated[int, Ge(0), Le(4096)] = 0
+    """How many; 0: one for each core."""
 
     @property
     def number(self) -> int:

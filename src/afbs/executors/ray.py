@@ -17,6 +17,7 @@ from dataclasses import asdict, dataclass
 from itertools import count
 from multiprocessing.connection import Connection
 from pathlib import Path
+from statistics import fmean
 from typing import Annotated, Any, final
 
 import cloudpickle
@@ -30,8 +31,9 @@ from afbs.executors._states import States
 from afbs.interfaces import Executor, Store, WorkerPool
 from afbs.types import Evaluated, Fetch, Matrix, RunError, Shipped, Task, Train, UserError, Vector
 
-_QUEUE = 3
-"""Tasks a worker has at hand, so that it finds the next one while the last one's result is on its way."""
+_LEAST, _MOST = 3, 32
+_AHEAD_SECONDS = 0.5
+"""How far ahead a worker has tasks at hand: never fewer than the least, never more than the most."""
 _GONE = "The Ray cluster cannot be reached any more. The run has been kept as far as its last checkpoint: resume it."
 _PATIENCE_SECONDS = 20
 
@@ -45,10 +47,15 @@ class Ray(Executor):
     """
 
     workers: Annotated[int, Ge(0), Le(100_000)] = 0
+    """How many; 0: as many as the cluster has room for."""
     cpus: Annotated[float, Ge(0)] = 1.0
+    """Of each worker, as Ray counts them."""
     gpus: Annotated[float, Ge(0)] = 0.0
+    """Of each worker."""
     memory: Annotated[float, Ge(0)] = 0.0
+    """MB that a worker needs, so that Ray does not put too many on one machine."""
     address: str = ""
+    """Of the cluster; `auto` is the one that runs here, and without one a cluster is started on this machine."""
 
     @property
     def number(self) -> int:
@@ -117,7 +124,7 @@ class RaySession(LocalSession):
         except BaseException:
             self.close()
             raise
-        self.depth = self.workers * _QUEUE
+        self.depth = self.workers * _LEAST
         size = len(self._initial)
         self.store: _Numbered = _Numbered(Arena(size, pool.memory), self._connection)
         self.states = States(self.store, size) if workload.rule.stateful else None
@@ -139,6 +146,9 @@ class RaySession(LocalSession):
         while self._under_way and self._connection.poll(0 if found else seconds):
             found.append(self._heard())
             self._under_way -= 1
+        if found:
+            seconds_each = fmean(result.seconds for result in found)
+            self.depth = self.workers * int(min(max(_AHEAD_SECONDS / max(seconds_each, 1e-6), _LEAST), _MOST))
         return found
 
     def close(self) -> None:

@@ -23,8 +23,13 @@ def schedule(
     connection: Connection | None = None,
     look: Callable[[Sequence[Update]], Facts] | None = None,
 ) -> Iterator[Event | Waiting]:
-    """The plan of a run, by metadata alone, as its connection makes it go."""
-    connection = connection or connect(config, clients)
+    """The plan of a run, by metadata alone, as its connection makes it go.
+
+    Without a connection it is simulated, and `clients` are all there will ever be; else those there are at first.
+    """
+    if connection is None:
+        connection = connect(config, clients)
+        clients = [client for client in clients if not is_late(config, client)]
     decisions = plan(
         config.algorithm,
         clients,
@@ -39,6 +44,11 @@ def schedule(
     events = follow(decisions, connection)
     least = config.run.stop_when_lr_below
     return stop_when_lr_below(events, config.training, least) if least else events
+
+
+def is_late(config: Config, client: ClientInfo) -> bool:
+    """Whether a simulated client is not there from the beginning."""
+    return not config.availability.steady and config.availability.joins(client) > 0
 
 
 def workload(config: Config, population: Population) -> Workload:

@@ -20,6 +20,7 @@ from safetensors.numpy import save
 from afbs.config import Config
 from afbs.data import fingerprint
 from afbs.engine.server import Server
+from afbs.experiment.assembly import is_late
 from afbs.interfaces import Algorithm
 from afbs.native.library import best
 from afbs.population import Population
@@ -45,6 +46,7 @@ def meta(config: Config, population: Population, parameters: int) -> dict[str, A
     if config.latency.per == "client" and not config.transport.live:
         key = Key.root(config.run.seed, "latency")
         lasting = [config.latency.duration(client, 0.0, key.child(client.id)) for client in clients]
+    late = [] if config.transport.live else [is_late(config, client) for client in clients]
     found = {
         "schema": SCHEMA,
         "name": config.name,
@@ -78,6 +80,7 @@ def meta(config: Config, population: Population, parameters: int) -> dict[str, A
             "cluster": [client.cluster for client in clients] if population.grouping else None,
             "latency": lasting,
             "owner": population.owner_names(),
+            **({"late": late} if any(late) else {}),
         },
         "partition": dict(population.split.notes),
         "clusters": dict(population.grouping.notes) if population.grouping else None,

@@ -139,11 +139,12 @@ def _serve(
             except SafelyStopped:
                 writer.close()
                 raise Interrupted(folder) from None
-        recorder.aside({"event": "traffic", "time": run.server.time, **fleet.traffic()})
+        account = fleet.account()
+        recorder.aside({"event": "fleet", "time": run.server.time, **account})
         writer.close()
         front.close()
         provenance.conclude(
-            config, writer, run.server, session.store.peak_bytes, recorder.wall(), traffic=fleet.traffic()
+            config, writer, run.server, session.store.peak_bytes, recorder.wall(), traffic=account["traffic"]
         )
     return Result.open(folder)
 
@@ -156,13 +157,11 @@ def _testing(config: Config, dataset: Dataset) -> Workload:
     )
 
 
-def _past(
-    recorded: Sequence[_Line], clients: Sequence[ClientInfo], version: int
-) -> tuple[set[int], set[int], dict[str, int]]:
-    """Whom the record knows, the orders that are over once there is this version, and what was moved."""
+def _past(recorded: Sequence[_Line], clients: Sequence[ClientInfo], version: int) -> tuple[set[int], set[int], _Line]:
+    """Whom the record knows, the orders that are over once there is this version, and the fleet's last account."""
     known = {client.id for client in clients}
     settled: set[int] = set()
-    moved: dict[str, int] = {}
+    account: _Line = {}
     for line in recorded:
         match line["event"]:
             case "joined":
@@ -173,8 +172,8 @@ def _past(
                 for part in ("used", "dropped"):
                     settled.update(line[part]["order"])
                 settled.update(line["rejected"], line["missing"])
-            case "traffic":
-                moved = {name: line[name] for name in ("announced", "uploaded", "spared", "sent")}
+            case "fleet":
+                account = line
             case _:
                 pass
-    return known, settled, moved
+    return known, settled, account

@@ -113,12 +113,14 @@ def _trained_again(folder: Path, config: Config, verdict: Verdict) -> Verdict:
 
 
 def clients(meta: Mapping[str, Any]) -> list[ClientInfo]:
-    """The clients as the server knew them, from `meta.json`."""
+    """The clients as the server knew them when the run began, from `meta.json`."""
     columns = meta.get("clients") or {}
     if not columns.get("id") or not columns.get("examples") or None in columns["examples"]:
         raise UserError("`meta.json` does not say who the clients were.")
     clusters = columns.get("cluster") or [0] * len(columns["id"])
-    return [ClientInfo(*row) for row in zip(columns["id"], columns["examples"], clusters, strict=True)]
+    late = columns.get("late") or [False] * len(columns["id"])
+    rows = zip(columns["id"], columns["examples"], clusters, late, strict=True)
+    return [ClientInfo(*row) for *row, came_later in rows if not came_later]
 
 
 def _broken(broken: Break | None, what: str) -> Verdict:

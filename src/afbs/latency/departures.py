@@ -20,8 +20,11 @@ class Departures(Availability):
     """Each client, with probability `share`, leaves at `leave` seconds with the job it has and is back at `back_at`."""
 
     share: Annotated[float, Ge(0), Le(1)] = 0.5
+    """The probability that a client is one of those that leave."""
     leave: Annotated[float, Ge(0)] = 864_000.0
+    """When they leave, in seconds since the run began."""
     back_at: Annotated[float, Ge(0)] = inf
+    """When they are back; inf is never."""
 
     def __post_init__(self) -> None:
         if self.back_at < self.leave:

@@ -22,7 +22,9 @@ class Dropouts(Availability):
     """
 
     probability: Annotated[float, Ge(0), Le(1)] = 0.1
+    """That a job is lost."""
     away: Annotated[float, Ge(0)] = 3600.0
+    """How long its client is away, in seconds and in the mean; inf is for good."""
 
     def back(self, client: ClientInfo, time: float, key: Key) -> float:
         return time

@@ -20,8 +20,11 @@ class LogNormal(Latency):
     """Half the durations are above `median` seconds; `sigma` is the spread of their logarithm."""
 
     median: Annotated[float, Ge(BRIEFEST), Le(LONGEST)] = 2000.0
+    """Seconds; half the durations are longer."""
     sigma: Annotated[float, Ge(0), Le(SPREAD)] = 1.0
+    """The spread of their logarithm."""
     per: Literal["client", "job"] = "client"
+    """Drawn once a client, which then always takes as long, or anew for each job."""
 
     def duration(self, client: ClientInfo, start: float, key: Key) -> float:
         return max(SHORTEST, self.median * exp(self.sigma * standard_normal(key)))

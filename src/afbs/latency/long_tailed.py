@@ -26,9 +26,13 @@ class LongTailed(Latency):
     """From `shortest` to `longest` seconds, with a Pareto tail: a smaller `tail` makes slow clients slower."""
 
     shortest: Annotated[float, Ge(BRIEFEST), Le(LONGEST)] = 600.0
+    """Seconds."""
     tail: Annotated[float, Gt(0)] = 1.5
+    """The exponent of the Pareto tail; a smaller one makes slow clients slower."""
     longest: Annotated[float, Gt(0)] = 86_400.0
+    """Seconds beyond which a duration is cut off."""
     per: Literal["client", "job"] = "client"
+    """Drawn once a client, which then always takes as long, or anew for each job."""
 
     def __post_init__(self) -> None:
         if self.shortest > self.longest:

@@ -20,10 +20,15 @@ class Proportional(Latency):
     """`seconds_per_example` for each sample plus `network` seconds; both are medians, with log-normal spreads."""
 
     seconds_per_example: Annotated[float, Ge(1e-9), Le(LONGEST)] = 10.0
+    """For each sample, in the median."""
     speed_sigma: Annotated[float, Ge(0), Le(SPREAD)] = 0.5
+    """The spread of the clients' speeds, in logarithms."""
     network: Annotated[float, Ge(0), Le(LONGEST)] = 60.0
+    """Seconds for the network, in the median."""
     network_sigma: Annotated[float, Ge(0), Le(SPREAD)] = 0.5
+    """The spread of that, in logarithms."""
     per: Literal["client", "job"] = "client"
+    """Drawn once a client, which then always takes as long, or anew for each job."""
 
     def duration(self, client: ClientInfo, start: float, key: Key) -> float:
         compute = client.examples * self.seconds_per_example * exp(self.speed_sigma * standard_normal(key, 0))

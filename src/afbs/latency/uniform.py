@@ -19,8 +19,11 @@ class Uniform(Latency):
     """Equally likely between `low` and `high` seconds; whatever the client's data size. The paper's setting."""
 
     low: Annotated[int, Ge(0), Le(int(LONGEST))] = 0
+    """Seconds, at least."""
     high: Annotated[int, Ge(1), Le(int(LONGEST))] = 6000
+    """Seconds, at most."""
     per: Literal["client", "job"] = "client"
+    """Drawn once a client, which then always takes as long, or anew for each job."""
 
     def __post_init__(self) -> None:
         if self.low > self.high:

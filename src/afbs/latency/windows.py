@@ -25,8 +25,11 @@ class Windows(Availability):
     """
 
     period: Annotated[float, Ge(1), Le(LONGEST)] = 86_400.0
+    """Seconds after which everything repeats."""
     share: Annotated[float, Ge(1e-6), Le(1)] = 0.5
+    """Of every period in which a client is there."""
     finishes: bool = False
+    """Whether a client ends the job it has, though its time is over."""
 
     def back(self, client: ClientInfo, time: float, key: Key) -> float:
         opens = self._opening(client, time, key)

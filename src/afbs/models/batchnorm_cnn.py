@@ -12,7 +12,10 @@ from afbs.types import UserError
 
 @final
 class BatchNormCnn(nn.Module):
-    """Two convolutions with batch normalisation, a mean over the image, one linear layer."""
+    """Two convolutions with batch normalisation, a mean over the image, one linear layer.
+
+    `width`: How many maps the first convolution has; the second has twice as many.
+    """
 
     def __init__(self, shape: tuple[int, ...], classes: int, width: Annotated[int, Ge(1)] = 16) -> None:
         super().__init__()

@@ -16,7 +16,12 @@ from afbs.types import UserError
 
 @final
 class FastText(nn.Module):
-    """The mean of word and bigram vectors, then one linear layer; the paper's network for text."""
+    """The mean of word and bigram vectors, then one linear layer; the paper's network for text.
+
+    `dimension`: How many numbers stand for a word.
+
+    `sparse`: A step touches only the vectors of the batch's own words, which is faster and rounds differently.
+    """
 
     def __init__(
         self,

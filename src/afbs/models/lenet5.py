@@ -21,7 +21,10 @@ _FORMATS = {"channels_last": torch.channels_last, "contiguous": torch.contiguous
 
 @final
 class LeNet5(nn.Module):
-    """Two convolutions and three dense layers; the paper's network for images."""
+    """Two convolutions and three dense layers; the paper's network for images.
+
+    `memory_format`: How torch lays images out; channels last is faster and rounds differently.
+    """
 
     def __init__(
         self,

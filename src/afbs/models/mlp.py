@@ -11,7 +11,10 @@ from torch import Tensor, nn
 
 @final
 class MLP(nn.Module):
-    """One hidden layer of `hidden` units, for anything that can be laid flat."""
+    """One hidden layer, for anything that can be laid flat.
+
+    `hidden`: How many units it has.
+    """
 
     def __init__(self, shape: tuple[int, ...], classes: int, hidden: Annotated[int, Ge(1)] = 64) -> None:
         super().__init__()

@@ -33,11 +33,17 @@ class Clustered(Partition):
     """Clusters of clients with alike labels, iid within a cluster, log-normal volumes. The paper's setting."""
 
     clients: Annotated[int, Ge(1)] = 600
+    """How many."""
     clusters: Annotated[int, Ge(1)] = 1
+    """How many groups of clients with alike labels."""
     alpha: Annotated[float, Gt(0)] = 0.1
+    """Of the Dirichlet draw that deals each class to the clusters; smaller makes them more unlike."""
     min_cluster_share: Annotated[float, Ge(0), Le(1)] = 0.5
+    """It is drawn again while some cluster has less than this of its fair share."""
     min_examples: Annotated[int, Ge(1)] = 1
+    """The fewest samples of a client."""
     volume_sigma: Annotated[float, Ge(0), Le(WIDEST)] = 1.0
+    """The spread of the clients' log-normal volumes; 0: all alike."""
 
     def __post_init__(self) -> None:
         if self.clusters > self.clients:

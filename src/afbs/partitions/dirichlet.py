@@ -27,8 +27,11 @@ class Dirichlet(Partition):
     """Every client has its own mixture of classes and its own volume; a small `alpha` makes them more unlike."""
 
     clients: Annotated[int, Ge(1)] = 100
+    """How many."""
     alpha: Annotated[float, Gt(0)] = 0.5
+    """Smaller makes clients more unlike."""
     min_examples: Annotated[int, Ge(1)] = 1
+    """The fewest samples of a client."""
 
     def split(self, labels: NDArray[np.int64], owners: NDArray[np.int64] | None, key: Key) -> Split:
         require_samples(len(labels), self.clients, self.min_examples)

@@ -21,8 +21,11 @@ class Iid(Partition):
     """Samples dealt at random; equal volumes, or log-normal ones where `volume_sigma` is above 0."""
 
     clients: Annotated[int, Ge(1)] = 100
+    """How many."""
     min_examples: Annotated[int, Ge(1)] = 1
+    """The fewest samples of a client."""
     volume_sigma: Annotated[float, Ge(0), Le(WIDEST)] = 0.0
+    """The spread of log-normal volumes; 0: all alike."""
 
     def split(self, labels: NDArray[np.int64], owners: NDArray[np.int64] | None, key: Key) -> Split:
         require_samples(len(labels), self.clients, self.min_examples)

@@ -28,7 +28,9 @@ class Pathological(Partition):
     """Every client has samples of exactly `classes` classes."""
 
     clients: Annotated[int, Ge(1)] = 100
+    """How many."""
     classes: Annotated[int, Ge(1)] = 2
+    """How many classes each has."""
 
     def split(self, labels: NDArray[np.int64], owners: NDArray[np.int64] | None, key: Key) -> Split:
         require_samples(len(labels), self.clients, 1)

@@ -57,10 +57,15 @@ class DifferentiallyPrivate(Sketched):
     budgeted: ClassVar[bool] = True
 
     number: Annotated[int, Ge(0)] = 1
+    """How many clusters; 1 asks nobody anything, 0 chooses."""
     epsilon: Annotated[float, Ge(1e-4), Le(1e3)] = 2.0
+    """ε: how much one sample may show; smaller hides more."""
     delta: Annotated[float, Gt(0), Lt(1)] = 1e-5
+    """δ: the probability with which that may fail."""
     adjacency: Literal["replace", "add_remove"] = "replace"
+    """What is hidden: that a sample had another label, or that it was there at all."""
     releases: Annotated[int, Ge(1), Le(10_000)] = 1
+    """How often the budget allows to answer."""
 
     @property
     def budget(self) -> Budget:

@@ -21,6 +21,7 @@ class NoLabels(LabelMechanism):
     """Clients are asked nothing about their labels; all are one cluster."""
 
     number: Literal[1] = 1
+    """There is one cluster."""
 
     def group(self, counts: LabelCounts, key: Key, most: int = 10) -> Grouping:
         """Nothing leaves a client."""

@@ -23,6 +23,7 @@ class PlainForResearch(Sketched):
     """Clients send their exact label counts to the server. For research only: it hides nothing."""
 
     number: Annotated[int, Ge(0)] = 1
+    """How many clusters; 1 asks nobody anything, 0 chooses."""
 
     def sketch(self, counts: NDArray[np.int64], secrets: Secrets, release: int) -> Array:
         return counts.astype(np.float64)

@@ -39,10 +39,15 @@ class Projection(Sketched):
     """Clients send a random projection of their label proportions. The paper's sketch; not confidential."""
 
     number: Annotated[int, Ge(0)] = 1
+    """How many clusters; 1 asks nobody anything, 0 chooses."""
     width: Annotated[int, Ge(0), Le(4096)] = 0
+    """How many numbers a sketch's row has; 0: half the labels."""
     noise: Annotated[float, Ge(0), Le(100)] = 1e-3
+    """The standard deviation of what is added to the proportions."""
     secret_file: str = ""
+    """The file in which clients find the secret they share."""
     secret_env: str = ""
+    """The environment variable that holds it instead."""
 
     def sketch(self, counts: NDArray[np.int64], secrets: Secrets, release: int) -> Array:
         if secrets.shared is None:

@@ -55,11 +55,17 @@ class Secure(TwoHalves):
     """Clients send masked vectors of which the server reads only sums; it learns centroids and one id a client."""
 
     number: Annotated[int, Ge(1)] = 1
+    """How many clusters; 1 asks nobody anything."""
     starts: Annotated[int, Ge(1), Le(1000)] = 8
+    """How often K-means starts anew, side by side."""
     steps: Annotated[int, Ge(1), Le(1000)] = 8
+    """Of K-means."""
     noise: Annotated[float, Ge(0), Le(1e6)] = 1.0
+    """Of each sum, in samples."""
     neighbours: Annotated[int, Ge(2), Le(1000)] = 20
+    """With how many others a client masks its vectors."""
     releases: Annotated[int, Ge(1), Le(10_000)] = 1
+    """How often clients answer."""
 
     def client(
         self, client: ClientId, counts: NDArray[Any], secrets: Secrets, remembered: Message | None = None

@@ -88,6 +88,16 @@ class LeftLine(NamedTuple):
     client: int
 
 
+class FleetLine(NamedTuple):
+    """How real clients stand: how many can be reached, and bytes so far."""
+
+    time: float
+    clients: int
+    uploaded: int
+    spared: int
+    sent: int
+
+
 class ResumeLine(NamedTuple):
     version: int
     wall: float
@@ -114,6 +124,7 @@ Told: TypeAlias = (
     | EvalLine
     | JoinedLine
     | LeftLine
+    | FleetLine
     | ResumeLine
     | EndLine
     | OtherLine
@@ -166,6 +177,12 @@ def _left(line: Line) -> LeftLine:
     return LeftLine(_seconds(line, "time"), _whole(line, "client"))
 
 
+def _fleet(line: Line) -> FleetLine:
+    moved = _object(line["traffic"], "traffic")
+    bytes_ = [_number(moved, name) for name in ("uploaded", "spared", "sent")]
+    return FleetLine(_seconds(line, "time"), _number(line, "clients"), *bytes_)
+
+
 def _step(line: Line) -> StepLine:
     return StepLine(
         _seconds(line, "time"),
@@ -210,6 +227,7 @@ _KINDS: dict[str, Callable[[Line], Told]] = {
     "lost": _lost,
     "joined": _joined,
     "left": _left,
+    "fleet": _fleet,
     "step": _step,
     "eval": _eval,
     "resume": _resume,

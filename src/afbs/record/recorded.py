@@ -119,6 +119,12 @@ def target_of(config: Mapping[str, Any]) -> float | None:
     return float(target) if isinstance(target, int | float) and 0 <= target <= 1 else None
 
 
+def versions_of(config: Mapping[str, Any]) -> int:
+    """After how many versions a run ends; 0 if it ends by the clock."""
+    versions = setting(config, "run", "versions")
+    return versions if isinstance(versions, int) and versions > 0 else 0
+
+
 def setting(config: Mapping[str, Any], table: str, key: str) -> Any:
     """One setting, None where it is missing. What a part's own setting may be, only that part knows."""
     found = config.get(table)

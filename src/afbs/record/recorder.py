@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from afbs.record.checkpoint import Checkpoint, save_checkpoint
 from afbs.record.lines import line_of, step_line
 from afbs.record.writer import Writer
-from afbs.types import Decided, Event, Score, Stopped, Update
+from afbs.types import Decided, Dispatched, Event, Score, Stopped, Update
 
 _FLUSH_SECONDS = 0.5
 
@@ -34,8 +34,8 @@ class Progress(NamedTuple):
 class Recorder:
     """Writes events, evaluations and checkpoints of the run with the identity `run`.
 
-    `wall` counts on from `elapsed` when a run is taken up again. In a `live` run every line is safe on disk before
-    anything is done about it: what was sent to a real client cannot be worked out again.
+    `wall` counts on from `elapsed` when a run is taken up again. In a `live` run an order, and everything before it, is
+    safe on disk before it is sent: what a real client was told cannot be worked out again.
     """
 
     def __init__(
@@ -68,6 +68,8 @@ class Recorder:
             self._writer.line(line_of(event))
         if self._live or perf_counter() - self._flushed > _FLUSH_SECONDS:
             self._flush()
+        if self._live and isinstance(event, Dispatched):
+            self._writer.sync()
 
     def applied(self, decided: Decided, rejected: Sequence[Update], missing: Sequence[Update]) -> None:
         self._writer.line(step_line(decided, rejected, missing), self.wall())
@@ -129,8 +131,5 @@ class Recorder:
 
     def _flush(self) -> None:
         self._note_saved()
-        if self._live:
-            self._writer.sync()
-        else:
-            self._writer.flush()
+        self._writer.flush()
         self._flushed = perf_counter()

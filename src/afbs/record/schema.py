@@ -37,11 +37,13 @@ class ClientsTable(TypedDict, total=False):
     examples: list[Number | None] | None
     cluster: list[Whole | None] | None
     latency: list[Seconds | None] | None
+    late: list[bool] | None
+    """Whether it was not there from the beginning; where nobody was late, there is no such column."""
 
 
 def _even(clients: ClientsTable) -> ClientsTable:
     number = len(clients["id"])
-    for name in ("examples", "cluster", "latency"):
+    for name in ("examples", "cluster", "latency", "late"):
         column: Any = clients.get(name)
         if column is not None and len(column) != number:
             raise ValueError(f"`{name}` has {len(column)} entries, and there are {number} clients")

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from afbs.record.columns import UNTOLD, Floats, Ints
-from afbs.record.recorded import Recorded, setting
+from afbs.record.recorded import Recorded, setting, versions_of
 from afbs.record.schema import MetaFile
 from afbs.report.measures import (
     cluster_flow,
@@ -101,6 +101,11 @@ class Digest:
     clusters: dict[str, Any]
     remarks: tuple[str, ...]
 
+    @property
+    def clock(self) -> str:
+        """What its time is called."""
+        return "virtual time" if setting(self.config, "transport", "name") in (None, "simulated") else "real time"
+
 
 def digest(run: Recorded, points: int = 500, clients: int = 5000, bins: int = 50) -> Digest:
     """`points`, `clients` and `bins` bound what is kept of the curves, of the clients, and of what is counted."""
@@ -133,7 +138,7 @@ def digest(run: Recorded, points: int = 500, clients: int = 5000, bins: int = 50
         adds=run.meta.get("adds"),
         server_rate=_server_rate(run),
         target=run.target,
-        horizon=run.horizon,
+        horizon=run.seconds if versions_of(run.config) else run.horizon,
         facts=_facts(run, who),
         curve=curve,
         full=(run.evals.time, run.evals.accuracy),

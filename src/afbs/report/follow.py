@@ -18,6 +18,7 @@ from afbs.record.parsing import (
     DispatchLine,
     EndLine,
     EvalLine,
+    FleetLine,
     JoinedLine,
     LeftLine,
     LostLine,
@@ -26,7 +27,7 @@ from afbs.record.parsing import (
     Told,
 )
 from afbs.record.recorded import target_of
-from afbs.report.glimpse import UNREADABLE, state_of
+from afbs.report.glimpse import UNREADABLE, goal_of, progress, state_of
 from afbs.report.measures import thin
 from afbs.report.words import clip
 from afbs.types import UserError
@@ -37,6 +38,8 @@ FLUSHES = 200
 ROWS = 20_000
 """How many updates of the latest steps one message may hold."""
 LANES = 40
+LATELY = 100
+"""How many arrivals the usual latency and staleness are taken from."""
 
 
 class Cursor(NamedTuple):
@@ -58,7 +61,9 @@ class Follower:
         except UserError:
             self._target = None
         self.horizon = meta.get("horizon", 0.0)
+        self._goal = goal_of(folder)
         clients = meta.get("clients") or {"id": []}
+        self._founders = clients["id"]
         pairs = zip(clients["id"], clients.get("cluster") or [], strict=False)
         self._cluster_of = {client: cluster or 0 for client, cluster in pairs}
         self._place = reader.Place()
@@ -120,14 +125,16 @@ class Follower:
         return message, Cursor(self.generation, len(self._evals), self._flushed)
 
     def _now(self) -> dict[str, Any]:
-        share = min(1.0, self._time / self.horizon) if self.horizon else None
+        share = progress(self._time, self.horizon, self._version, self._goal)
         state = self.state()
         return {
             "state": state,
             "remark": clip(self._problem, 300),
             "progress": share,
             "time": self._time,
-            "horizon": self.horizon,
+            "horizon": 0.0 if self._goal else self.horizon,
+            "goal": self._goal,
+            "fleet": self._fleet_now(),
             "wall": self._wall,
             "left": self._wall / share - self._wall if share and self._wall and state == "running" else None,
             "version": self._version,
@@ -139,6 +146,17 @@ class Follower:
             "behind": self.behind,
             "unreadable": self._unreadable,
             "target": self._target,
+        }
+
+    def _fleet_now(self) -> dict[str, Any] | None:
+        """Of real clients: how many are there, how long an order takes, how stale updates are, and what was moved."""
+        if self._fleet is None:
+            return None
+        return {
+            **self._fleet._asdict(),
+            "known": len(self._known),
+            "latency": list(np.quantile([late[0] for late in self._lately], (0.5, 1.0))) if self._lately else None,
+            "staleness": float(np.mean([late[1] for late in self._lately])) if self._lately else None,
         }
 
     def _lanes(self) -> list[list[Any]]:
@@ -164,6 +182,9 @@ class Follower:
         names = ("dispatched", "arrived", "used", "dropped", "rejected", "missing", "lost", "left", "steps")
         self._counts = dict.fromkeys(names, 0)
         self._end: EndLine | None = None
+        self._fleet: FleetLine | None = None
+        self._known = set(self._founders)
+        self._lately: deque[tuple[float, int]] = deque(maxlen=LATELY)
 
     def _add(self, said: Told) -> None:
         match said:
@@ -174,6 +195,8 @@ class Follower:
                 cluster = self._cluster_of.get(said.client, 0)
                 self._buffer.append([said.client, said.staleness, said.examples, cluster])
                 self._counts["arrived"] += 1
+                if said.order in self._flying:
+                    self._lately.append((said.time - self._flying[said.order][1], said.staleness))
                 self._finish(said.order, said.time, "waiting")
             case LostLine():
                 self._finish(said.order, said.time, "lost")
@@ -184,8 +207,11 @@ class Follower:
                 self._evals.append([said.time, said.version, said.accuracy, said.loss, said.wall])
             case JoinedLine():
                 self._cluster_of[said.client] = said.cluster
+                self._known.add(said.client)
             case LeftLine():
                 self._counts["left"] += 1
+            case FleetLine():
+                self._fleet = said
             case ResumeLine():
                 self._end = None
             case EndLine():

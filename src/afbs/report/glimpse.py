@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from afbs.record import reader
-from afbs.record.parsing import EndLine, EvalLine, OtherLine, ResumeLine
+from afbs.record.parsing import EndLine, EvalLine, OtherLine, ResumeLine, StepLine
+from afbs.record.recorded import versions_of
 from afbs.report.words import clip
 from afbs.types import UserError
 
@@ -42,17 +43,33 @@ def glimpse(folder: Path, before: Glimpse | None = None, most: int = 1 << 17) ->
     times = [said.time for said in last if not isinstance(said, ResumeLine | OtherLine)]
     accuracies = [said.accuracy for said in last if isinstance(said, EvalLine)]
     ends = [said for said in last if isinstance(said, EndLine | ResumeLine)]
-    horizon = meta.get("horizon", 0.0)
+    versions = [said.version for said in last if isinstance(said, StepLine)]
     about = {
         "name": clip(meta.get("name") or folder.name),
         "algorithm": clip(meta.get("algorithm") or "unknown", 60),
         "seed": meta.get("seed"),
         "created": clip(meta.get("created") or "", 40),
-        "progress": min(1.0, max(times) / horizon) if times and horizon > 0 else None,
+        "progress": progress(
+            max(times, default=0.0), meta.get("horizon", 0.0), max(versions, default=0), goal_of(folder)
+        ),
         "accuracy": accuracies[-1] if accuracies else _final_accuracy(folder),
     }
     end = ends[-1] if ends else None
     return Glimpse(folder, stamp, about, end if isinstance(end, EndLine) else None)
+
+
+def goal_of(folder: Path) -> int:
+    """After how many versions the run ends; 0 if it ends by the clock, or nobody knows."""
+    try:
+        return versions_of(reader.read_config(folder))
+    except UserError:
+        return 0
+
+
+def progress(time: float, horizon: float, version: int, goal: int) -> float | None:
+    """The share that is done: by the clock or by the versions, whichever will end the run sooner."""
+    shares = [done / whole for done, whole in ((time, horizon), (version, goal)) if whole]
+    return min(1.0, max(shares)) if shares else None
 
 
 def state_of(folder: Path, end: EndLine | None) -> str:

@@ -88,7 +88,7 @@ def _header(arms: Sequence[Arm], title: str) -> str:
     if data:
         facts.append(f"data {clip(str(data), 40)}")
     facts.append(plural(first.facts.clients, "client"))
-    facts.append(f"{duration(first.horizon)} of virtual time")
+    facts.append(f"{duration(first.horizon)} of {first.clock}")
     if "parameters" in first.meta:
         facts.append(plural(first.meta["parameters"], "parameter"))
     items = "".join(f"<li>{escape(fact)}</li>" for fact in facts)

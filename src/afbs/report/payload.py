@@ -30,6 +30,7 @@ def payload(arms: Sequence[Arm], targets: Sequence[float]) -> dict[str, Any]:
     return {
         "arms": described,
         "runs": runs,
+        "clock": arms[0].runs[0].clock,
         "targets": list(targets),
         "classNames": _class_names(arms),
         "clusterColours": [[look.light, look.dark] for look in CLUSTERS],

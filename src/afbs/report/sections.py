@@ -25,8 +25,9 @@ class Section:
 def sections(arms: Sequence[Arm]) -> list[Section]:
     names = [arm.label for arm in arms]
     runs = [f"{arm.label}{'' if run.seed is None else f' · seed {run.seed}'}" for arm in arms for run in arm.runs]
+    clock = arms[0].runs[0].clock
     axes = [
-        ("time", "virtual time"),
+        ("time", clock),
         ("version", "steps"),
         ("updates", "client updates"),
         ("wall", "wall time"),
@@ -77,7 +78,7 @@ def sections(arms: Sequence[Arm]) -> list[Section]:
             "Weights",
             "The total weight of a step is the sum over its updates, 1 for a plain average; the line is the mean and "
             "the band holds the middle 80 % of the steps.",
-            _chart("scale", "Total weight of a step over virtual time")
+            _chart("scale", f"Total weight of a step over {clock}")
             + '<p class="reading">How much an update of a given staleness weighs, against an equal share of a full '
             "step: a falling line trusts old updates less.</p>"
             + _chart("weight", "Mean weight of an update by its staleness"),

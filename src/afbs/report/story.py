@@ -61,5 +61,5 @@ def _accuracy(spread: Spread) -> str:
 
 def _single(arm: Arm) -> str:
     final, best = arm.fact("final"), arm.fact("best")
-    text = f"{arm.label} ended at {_accuracy(final)} after {duration(arm.mean('seconds'))} of virtual time"
+    text = f"{arm.label} ended at {_accuracy(final)} after {duration(arm.mean('seconds'))} of {arm.runs[0].clock}"
     return text + (f"; its best was {percent(best.mean)}." if best.mean - final.mean > 0.0005 else ", its best.")

@@ -35,12 +35,19 @@ class SearchSettings:
     """
 
     trials: Annotated[int, Ge(1)] = 20
+    """For each arm."""
     batch: Annotated[int, Ge(1)] = 4
+    """Asked for at once, run side by side."""
     sampler: Literal["tpe", "random", "gp", "qmc"] = "tpe"
+    """How Optuna chooses what to try."""
     pruner: Literal["none", "median", "halving", "hyperband"] = "none"
+    """How it gives up early; `halving` and `hyperband` depend on timing."""
     seed: Annotated[int, Ge(0)] = 0
+    """Of every trial's run, and of the sampler."""
     validation: Annotated[float, Gt(0), Lt(1)] = 0.1
+    """This share of the training samples is set aside to test trials on."""
     space: Mapping[str, Any] = field(default_factory=dict)
+    """For each setting a range `{low, high, log}` or a list of choices."""
 
 
 def checked(given: Mapping[str, Any]) -> SearchSettings:

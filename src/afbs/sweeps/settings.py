@@ -32,15 +32,25 @@ class SweepSettings:
     """
 
     name: str = ""
+    """Its folder is `sweeps/<name>`; the file's name unless told."""
     baseline: str = ""
+    """The arm that the others are tested against; none unless told."""
     metric: Literal["final_accuracy", "best_accuracy", "time_to_target"] = "final_accuracy"
+    """What is ranked and tested."""
     test: Literal["t", "wilcoxon"] = "t"
+    """Student's paired t, or Wilcoxon's, which needs six seeds before p can be below 0.05."""
     runner: Literal["local", "ray"] = "local"
+    """Whose cores: this machine's, or a Ray cluster's."""
     address: str = ""
+    """Of the Ray cluster."""
     cores: Annotated[int, Ge(0)] = 0
+    """How many may be used; 0: all."""
     grid: Mapping[str, Sequence[Any]] = field(default_factory=dict)
+    """A list of values for each setting that varies; every combination is a cell."""
     alternatives: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    """Several settings at once, under a name; each with every point of the grid."""
     search: Mapping[str, Any] = field(default_factory=dict)
+    """Settings to search before arms are compared: table `[sweep.search]`."""
 
 
 @dataclass(frozen=True)

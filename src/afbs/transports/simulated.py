@@ -1,7 +1,7 @@
 """Virtual time: a heap of what will happen.
 
 Events are ordered by (time, kind, number): at one instant deliveries come first, in the order in which their
-orders were sent, then failures, then returning clients. `receive` hands over a whole instant.
+orders were sent, then failures, then returning clients, then new ones. `receive` hands over a whole instant.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from afbs.interfaces import Availability, Connection, Latency, Scene, Transport
 from afbs.seeds import Key
 from afbs.types import ClientId, ClientInfo, Instant, Order, UserError
 
-_DELIVERED, _FAILED, _RETURNED = range(3)
+_DELIVERED, _FAILED, _RETURNED, _JOINED = range(4)
 _SENSIBLE = "seconds above 0 that the clock can show"
 
 
@@ -43,10 +43,12 @@ class VirtualTime(Connection):
         self._lasting = latency.per == "client"
         self._latency_key = Key.root(seed, "latency").digest
         self._availability_key = Key.root(seed, "availability").digest
-        self._heap: list[tuple[float, int, int, Order | ClientId]] = []
+        self._heap: list[tuple[float, int, int, Order | ClientId | ClientInfo]] = []
         self._away_until: dict[ClientId, float] = {}
         self._durations: dict[ClientId, float] = {}
         self._now = 0.0
+        if not self._steady:
+            self._invite()
 
     def send(self, order: Order) -> None:
         now = order.time
@@ -83,6 +85,7 @@ class VirtualTime(Connection):
     def take_over(self, time: float, orders: Sequence[Order], away: Sequence[ClientId]) -> None:
         for order in orders:
             self.send(order)
+        self._heap = [each for each in self._heap if each[1] != _JOINED or each[0] >= time]
         soonest = nextafter(time, inf)  # what happened at the very end may not have been told
         self._heap = sorted((max(moment, soonest), kind, number, what) for moment, kind, number, what in self._heap)
         self._now = time
@@ -101,12 +104,21 @@ class VirtualTime(Connection):
         _, kind, _, what = heappop(heap)
         if kind == _DELIVERED and not (heap and heap[0][0] == time):  # as nearly always
             return tuple.__new__(Instant, (time, (what,), (), (), ()))
-        found: tuple[list[Any], list[Any], list[Any]] = ([], [], [])
+        found: tuple[list[Any], ...] = ([], [], [], [])
         found[kind].append(what)
         while heap and heap[0][0] == time:
             _, kind, _, what = heappop(heap)
             found[kind].append(what)
         return Instant(time, *found)
+
+    def _invite(self) -> None:
+        """Those who are not there from the beginning are told of when they come."""
+        for client in self._clients.values():
+            moment = self._availability.joins(client)
+            if not _is_moment(moment):
+                raise _senseless(self._availability, "joins", client, 0.0, moment, "a moment, or infinity")
+            if 0 < moment < inf:
+                heappush(self._heap, (moment, _JOINED, client.id, client))
 
     def _drawn(self, order: Order) -> float:
         """How long this job takes; what is drawn once a client is kept."""

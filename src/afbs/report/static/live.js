@@ -12,6 +12,9 @@
   const label = (run) => `${run.name}${run.seed === null || run.seed === undefined ? "" : ` · seed ${run.seed}`}`;
   const words = { running: "running", ended: "ended", interrupted: "interrupted", silent: "silent: killed or waiting", unreadable: "unreadable" };
 
+  const clock = (now) => (now && now.fleet ? "time" : "virtual time");
+  const bytes = (number) => (number < 1e6 ? `${count(number / 1e3)} kB` : number < 1e9 ? `${(number / 1e6).toFixed(1)} MB` : `${(number / 1e9).toFixed(2)} GB`);
+
   // The list.
   const refresh = async () => {
     try {
@@ -110,10 +113,17 @@
     const last = evals.length ? evals[evals.length - 1] : null;
     const best = evals.reduce((top, row) => (row[2] !== null && row[2] > top ? row[2] : top), -1);
     const facts = [
-      ["accuracy", last ? percent(last[2]) : "–"], ["best", best >= 0 ? percent(best) : "–"], ["virtual time", `${duration(now.time)} of ${duration(now.horizon)}`],
-      ["steps", count(now.version)], ["arrived", count(now.counts.arrived)], ["used", count(now.counts.used)], ["dropped", count(now.counts.dropped)],
+      ["accuracy", last ? percent(last[2]) : "–"], ["best", best >= 0 ? percent(best) : "–"], [clock(now), now.horizon ? `${duration(now.time)} of ${duration(now.horizon)}` : duration(now.time)],
+      ["steps", now.goal ? `${count(now.version)} of ${count(now.goal)}` : count(now.version)], ["arrived", count(now.counts.arrived)], ["used", count(now.counts.used)], ["dropped", count(now.counts.dropped)],
       ["time left", now.state === "ended" ? "none" : now.left === null ? "–" : `about ${duration(now.left)}`],
     ];
+    const fleet = now.fleet;
+    if (fleet) {
+      facts.push(["clients here", `${count(fleet.clients)} of ${count(fleet.known)}`]);
+      if (fleet.latency) facts.push(["an order takes", `${duration(fleet.latency[0])}, at most ${duration(fleet.latency[1])}`], ["mean staleness", fleet.staleness.toFixed(1)]);
+      facts.push(["uploaded", bytes(fleet.uploaded)], ["spared", bytes(fleet.spared)], ["models sent", bytes(fleet.sent)]);
+    }
+    $("clock").textContent = clock(now);
     for (const [name, words] of [["rejected", "not finite"], ["missing", "never came"], ["lost", "lost"], ["left", "clients gone"]]) if (now.counts[name]) facts.push([words, count(now.counts[name])]);
     if (now.behind > 65536) facts.push(["still to read", `${count(now.behind / 1e6)} MB`]);
     if (now.unreadable) facts.push(["unreadable lines", count(now.unreadable)]);
@@ -138,7 +148,7 @@
     const ends = chosen.map((id) => { const rows = told.get(id)?.evals || []; return rows.length ? rows[rows.length - 1][x] || 0 : 0; });
     const timed = picked.axis !== "version";
     const horizon = picked.axis === "time" ? Math.max(...chosen.map((id) => told.get(id)?.now.horizon || 0)) : 0;
-    const scale = timed ? timeAxis(Math.max(...ends, horizon, 1e-9), picked.axis === "time" ? "virtual time" : "wall time") : { size: 1, axis: axis("steps of the global model", { rangemode: "tozero" }) };
+    const scale = timed ? timeAxis(Math.max(...ends, horizon, 1e-9), picked.axis === "time" ? clock(told.get(focus)?.now) : "wall time") : { size: 1, axis: axis("steps of the global model", { rangemode: "tozero" }) };
     if (horizon) scale.axis.range = [0, (horizon / scale.size) * 1.01];
     const traces = chosen.map((id) => {
       const rows = (told.get(id)?.evals || []).filter((row) => row[metric] !== null && row[x] !== null), about = look(id), name = plain(label(about));
@@ -204,7 +214,7 @@
     const rows = lanes.filter((lane) => (lane[2] ?? now.time) >= from);
     const order = [...new Set(rows.slice().sort((a, b) => (a[2] === null ? 0 : 1) - (b[2] === null ? 0 : 1) || a[1] - b[1]).map((lane) => lane[0]))].slice(0, narrow() ? 24 : 40);
     const place = new Map(order.map((client, i) => [client, i]));
-    const scale = timeAxis(now.time, "virtual time"), about = look(focus), base = colour(about);
+    const scale = timeAxis(now.time, clock(now)), about = look(focus), base = colour(about);
     const kinds = {
       training: { name: "under way", marker: { color: fade(base, 0.08), line: { width: 1.5, color: base } } },
       waiting: { name: "waiting in the buffer", marker: { color: fade(base, 0.45), line: { width: 1.5, color: base } } },

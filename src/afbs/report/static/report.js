@@ -43,7 +43,7 @@
   const charts = {
     curves() {
       const metric = picked.metric, x = picked.axis, traces = [];
-      const titles = { time: "virtual time", version: "steps of the global model", updates: "client updates that arrived", wall: "wall time" };
+      const titles = { time: data.clock, version: "steps of the global model", updates: "client updates that arrived", wall: "wall time" };
       const ends = data.runs.map((run) => Math.max(0, ...run.curve[x].filter((value) => value !== null)));
       const timed = x === "time" || x === "wall";
       const scale = timed ? timeAxis(Math.max(...ends, 1e-9), titles[x]) : { size: 1, axis: axis(titles[x], { rangemode: "tozero" }) };
@@ -116,7 +116,7 @@
     buffer() {
       const run = data.runs[picked.buffer], flow = run.flow, traces = [];
       if (!flow.time) return [[], empty("No step was taken yet.")];
-      const scale = timeAxis(flow.time[flow.time.length - 1], "virtual time");
+      const scale = timeAxis(flow.time[flow.time.length - 1], data.clock);
       const x = flow.time.map((value) => value / scale.size);
       flow.clusters.forEach((name, i) => {
         const label = name === -1 ? "other clusters" : flow.clusters.length > 1 ? `cluster ${name}` : "kept";
@@ -131,7 +131,7 @@
 
     scale() {
       const arms = visible().filter((arm) => arm.scale.time), traces = [];
-      const scale = timeAxis(longest(), "virtual time");
+      const scale = timeAxis(longest(), data.clock);
       for (const arm of arms) {
         const x = arm.scale.time.map((value) => value / scale.size);
         traces.push({ x: [...x, ...x.slice().reverse()], y: [...arm.scale.high, ...arm.scale.low.slice().reverse()], fill: "toself", fillcolor: fade(colour(arm), 0.13), line: { width: 0 }, mode: "lines", hoverinfo: "skip", name: `${plain(arm.label)}, middle 80 %` });

@@ -3,9 +3,10 @@
 messages    what passes between the server and a node, checked on both sides
 wire        questions out, answers back: the only file that calls Flower's Grid
 roster      who is who: nodes come and go, clients stay
-labels      the label mechanism's conversation, carried by messages
-uploads     which orders bring their vector along, and how many bytes were moved
-fleet       what the server knows and hears of all nodes
+attendance  who can be given work
+entrance, labels        how nodes come in, and the label mechanism's conversation with them
+orders, inbox, uploads  what is asked of clients, what came along with the answer, and what should
+fleet       all of that, one turn after another
 connection, session     the two faces of the fleet that the engine sees
 node, shelf             a node's side: training, and what waits on its disk
 """
@@ -36,14 +37,23 @@ class Flower(Transport):
     live: ClassVar[bool] = True
 
     upload: Literal["eager", "on_demand", "auto"] = "eager"
+    """Vectors come with the announcement, wait until they are fetched, or whichever is cheaper."""
     clients: Annotated[int, Ge(1), Le(1_000_000)] = 2
+    """Training begins when so many nodes have answered."""
     gather_seconds: Annotated[float, Gt(0)] = 600.0
+    """For which they are given so long."""
     patience: Annotated[float, Gt(0), Le(30 * 86_400)] = 3600.0
+    """Seconds after which an order without an answer is lost; keep it well above the training time."""
     fetch_seconds: Annotated[float, Gt(0), Le(86_400)] = 180.0
+    """Seconds after which a step does without a vector that does not come."""
     silence: Annotated[float, Gt(0)] = inf
+    """The run ends when nobody was heard for so many seconds."""
     poll_seconds: Annotated[float, Gt(0), Le(60)] = 0.5
+    """How often the SuperLink is asked for replies."""
     hold_days: Annotated[float, Gt(0)] = 7.0
+    """How long a node keeps what was not fetched."""
     hold_megabytes: Annotated[float, Gt(0)] = 2048.0
+    """How much of it."""
 
     def connect(self, scene: Scene) -> Connection:
         raise UserError(

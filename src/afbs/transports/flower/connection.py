@@ -7,7 +7,6 @@ from math import inf, nextafter
 from typing import TYPE_CHECKING, final
 
 from afbs.interfaces import Connection
-from afbs.transports.flower import messages
 from afbs.types import ClientId, Instant, Order, Vector
 
 if TYPE_CHECKING:
@@ -28,41 +27,39 @@ class FlowerConnection(Connection):
     def __init__(self, fleet: FlowerFleet):
         self._fleet = fleet
         self._began = fleet.clock.now()
-        self._started = False
+        self.started = False
         self._last = 0.0
         self._watched: set[ClientId] = set()
         self._reminded = 0.0
         self._to_drop: list[int] = []
 
     def now(self) -> float:
-        return self._fleet.clock.now() - self._began if self._started else 0.0
+        return self._fleet.clock.now() - self._began if self.started else 0.0
 
     def _start(self, time: float = 0.0) -> None:
-        self._started = True
+        self.started = True
         self._began = self._fleet.clock.now() - time
         self._fleet.wire.heard = self._fleet.clock.now()
 
     def publish(self, version: int, params: Vector) -> None:
         """The version is safe: what its step took in need not be kept any more."""
         fleet = self._fleet
-        if not self._started:
+        if not self.started:
             self._start()
-        wanted = {order.version for order, _ in fleet.adopted.values()}
-        fleet.models = {kept: model for kept, model in fleet.models.items() if kept in wanted}
-        fleet.models[version] = messages.packed(params)
+        fleet.orders.publish(version, params)
         if self._to_drop:
-            fleet.inbox.drop(self._to_drop)
+            fleet.orders.inbox.drop(self._to_drop)
             self._to_drop.clear()
-            fleet.remark({"event": "traffic", "time": self.now(), **fleet.traffic()})
+            fleet.report()
 
     def settled(self, order: Order) -> None:
         self._to_drop.append(order.sequence)
 
     def send(self, order: Order) -> None:
-        self._fleet.send(order)
+        self._fleet.orders.send(order)
 
     def reachable(self, client: ClientId) -> bool:
-        return self._fleet.reachable(client)
+        return self._fleet.attendance.reachable(client)
 
     def watch(self, client: ClientId) -> None:
         self._watched.add(client)
@@ -71,7 +68,7 @@ class FlowerConnection(Connection):
         self._start(time)
         self._last = time
         self._watched = set(away)
-        self._fleet.adopt(orders)
+        self._fleet.orders.adopt(orders)
 
     def receive(self, until: float) -> Instant | None:
         fleet = self._fleet
@@ -81,7 +78,7 @@ class FlowerConnection(Connection):
                 fleet.turn()
             if fleet.news:
                 return self._told(fleet.news.popleft(), until)
-            back = next((client for client in sorted(self._watched) if fleet.reachable(client)), None)
+            back = next((client for client in sorted(self._watched) if fleet.attendance.reachable(client)), None)
             if back is not None:
                 self._watched.remove(back)
                 return self._told(Instant(0.0, returned=[back]), until)
@@ -97,7 +94,8 @@ class FlowerConnection(Connection):
         return Instant(moment)
 
     def close(self) -> None:
-        self._fleet.inbox.drop(self._fleet.inbox.orders())
+        inbox = self._fleet.orders.inbox
+        inbox.drop(inbox.orders())
 
     def _told(self, news: Instant, until: float) -> Instant:
         self._last = min(until, max(self.now(), nextafter(self._last, inf)))
@@ -115,9 +113,10 @@ class FlowerConnection(Connection):
             self._reminded = 0.0
         elif silent - self._reminded >= _REMIND:
             self._reminded = silent
+            here, out, patience = len(fleet.attendance.here()), len(fleet.orders.out), fleet.settings.patience
             end = "" if limit == inf else f"the run ends after {limit:.0f} s of it, "
             fleet.tell(
-                f"Nothing heard for {silent:.0f} s. {len(fleet.here())} clients are connected, {len(fleet.out)} orders "
-                f"are out; {end}an order is given up after {fleet.settings.patience:.0f} s."
+                f"Nothing heard for {silent:.0f} s. {here} clients are connected, {out} orders are out; "
+                f"{end}an order is given up after {patience:.0f} s."
             )
         return False

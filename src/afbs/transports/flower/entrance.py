@@ -72,7 +72,7 @@ class Entrance:
         if isinstance(answer, Failure):
             self._refuse(node, answer.why)
             if answer.silent or answer.gone:
-                fleet.miss(node)
+                fleet.attendance.missed(node)
             return
         try:
             here = messages.here_of(answer)
@@ -84,7 +84,7 @@ class Entrance:
             return
         self.refused.pop(node, None)
         roster.seat(node, here.client)
-        fleet.silent.discard(here.client)
+        fleet.attendance.heard(here.client)
         self.held[here.client] = here.held
         known = roster.members.get(here.client)
         if known is None:
@@ -95,8 +95,8 @@ class Entrance:
             fleet.note(what, client=here.client)
         done = self.settled.intersection(here.held)
         if done:
-            fleet.let_go.setdefault(here.client, set()).update(done)
-        fleet.resolve(here.client, here.held)
+            fleet.orders.let_go(here.client, done)
+        fleet.orders.resolve(here.client, here.held)
 
     def _refuse(self, node: int, why: str) -> None:
         if self.refused.get(node) != why:

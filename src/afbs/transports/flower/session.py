@@ -45,7 +45,7 @@ class FlowerSession(Session):
             return
         fleet, order = self._fleet, task.order
         self._wanted.add(order.sequence)
-        vector = fleet.inbox.get(order.sequence)
+        vector = fleet.orders.inbox.get(order.sequence)
         if vector is not None:
             self._ship(task, vector)
             return
@@ -69,7 +69,7 @@ class FlowerSession(Session):
         self._fetching -= 1
         if isinstance(answer, Failure):
             if answer.gone:
-                fleet.forget(order.client)
+                fleet.attendance.gone(order.client)
             self._miss(task, answer.why)
             return
         try:
@@ -79,14 +79,14 @@ class FlowerSession(Session):
         except messages.BadMessageError as error:
             self._miss(task, f"a bad answer: {error}")
             return
-        fleet.uploads.fetched(fleet.clock.now() - asked)
-        fleet.moved.uploaded += vector.nbytes
+        fleet.orders.uploads.fetched(fleet.clock.now() - asked)
+        fleet.orders.moved.uploaded += vector.nbytes
         self._brought.add(order.sequence)
         self._ship(task, vector)
 
     def _ship(self, task: Fetch, vector: Vector) -> None:
         self.store.get(task.out)[:] = vector
-        facts = self._fleet.announced.get(task.order.sequence)
+        facts = self._fleet.orders.announced.get(task.order.sequence)
         told = (facts.steps, facts.samples, facts.seconds) if facts is not None else ()
         self._done.append(Shipped(task.task, "done" if np.isfinite(vector).all() else "not finite", *told))
 
@@ -112,25 +112,18 @@ class FlowerSession(Session):
 
     def settle(self, order: Order, kept: bool) -> None:
         fleet, number = self._fleet, order.sequence
-        dropped = number not in self._wanted
-        if dropped and number not in self._brought and not fleet.inbox.has(number):
-            fleet.moved.spared += 4 * fleet.brief.size
-        fleet.uploads.settled(dropped)
-        fleet.announced.pop(number, None)
-        fleet.let_go.setdefault(order.client, set()).add(number)
+        fleet.orders.settle(order, used=number in self._wanted, fetched=number in self._brought, kept=kept)
         fleet.connection.settled(order)
-        if kept:
-            fleet.state_of[order.client] = number
         self._wanted.discard(number)
         self._brought.discard(number)
 
     def remembered(self) -> Mapping[ClientId, Vector]:
         """Numbers of orders, as a checkpoint can hold them."""
-        numbers = {client: np.array([order], np.int64) for client, order in sorted(self._fleet.state_of.items())}
+        numbers = {client: np.array([order], np.int64) for client, order in sorted(self._fleet.orders.state_of.items())}
         return cast("Mapping[ClientId, Vector]", numbers)
 
     def restore(self, remembered: Mapping[ClientId, Vector]) -> None:
-        self._fleet.state_of = {client: int(order[0]) for client, order in remembered.items()}
+        self._fleet.orders.state_of = {client: int(order[0]) for client, order in remembered.items()}
 
     def close(self) -> None:
         self._local.close()

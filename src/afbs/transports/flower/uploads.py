@@ -7,8 +7,9 @@ three, and tries the way it does not think best once in a while, for it may have
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
-from typing import Literal, final
+from typing import Any, Literal, final
 
 _FIRST = 4
 """Orders of each kind to begin with, before anything is known."""
@@ -43,6 +44,17 @@ class _Mean:
         self.number += 1
 
 
+@dataclass
+class _Measured:
+    """The share of updates that were dropped, and seconds: of a fetch, and of an order beyond its training, with its
+    vector and without."""
+
+    dropped: _Mean = field(default_factory=_Mean)
+    fetch: _Mean = field(default_factory=_Mean)
+    eager: _Mean = field(default_factory=_Mean)
+    announced: _Mean = field(default_factory=_Mean)
+
+
 @final
 @dataclass
 class Uploads:
@@ -50,10 +62,16 @@ class Uploads:
 
     mode: Literal["eager", "on_demand", "auto"]
     _asked: int = 0
-    _dropped: _Mean = field(default_factory=_Mean)
-    _fetch: _Mean = field(default_factory=_Mean)
-    _eager: _Mean = field(default_factory=_Mean)
-    _announced: _Mean = field(default_factory=_Mean)
+    _seen: _Measured = field(default_factory=_Measured)
+
+    def measured(self) -> dict[str, Any]:
+        """For the record, from which a server that was killed recalls it."""
+        return {"asked": self._asked, **asdict(self._seen)}
+
+    def recall(self, measured: Mapping[str, Any]) -> None:
+        means = dict(measured)
+        self._asked = means.pop("asked")
+        self._seen = _Measured(**{name: _Mean(**mean) for name, mean in means.items()})
 
     def now(self) -> bool:
         """Whether the next order's vector comes along with its announcement."""
@@ -66,17 +84,17 @@ class Uploads:
         return best if self._asked % _EVERY else not best
 
     def waiting_pays(self) -> bool:
-        upload = max(0.0, self._eager.value - self._announced.value)
-        if not self._fetch.number:  # nothing that waited was ever needed
-            return self._dropped.value > 0.5
-        return self._dropped.value * upload > (1.0 - self._dropped.value) * self._fetch.value
+        dropped, upload = self._seen.dropped.value, max(0.0, self._seen.eager.value - self._seen.announced.value)
+        if not self._seen.fetch.number:  # nothing that waited was ever needed
+            return dropped > 0.5
+        return dropped * upload > (1.0 - dropped) * self._seen.fetch.value
 
     def arrived(self, uploaded: bool, seconds: float) -> None:
         """An order took so long beyond its training."""
-        (self._eager if uploaded else self._announced).add(max(0.0, seconds))
+        (self._seen.eager if uploaded else self._seen.announced).add(max(0.0, seconds))
 
     def fetched(self, seconds: float) -> None:
-        self._fetch.add(seconds)
+        self._seen.fetch.add(seconds)
 
     def settled(self, dropped: bool) -> None:
-        self._dropped.add(float(dropped))
+        self._seen.dropped.add(float(dropped))

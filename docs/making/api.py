@@ -1,0 +1,89 @@
+"""Pages of the names that can be imported. Which names there are is asked of the package, so none can be left out."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+
+import afbs
+
+_GROUPS = {
+    "running": (
+        "Running, comparing, reading",
+        "run resume compare sweep Sweep Outcome load Result verify Interrupted configure populate model export_model "
+        "export_trace gradient_select UserError RunError",
+    ),
+    "algorithm": (
+        "Writing an algorithm",
+        "Algorithm Pool Ask Order Update Step Buffer ClientInfo LocalRule Key Vector Matrix Memory Facts ClientId "
+        "Latency Availability",
+    ),
+}
+_PACKAGES = ("afbs.data", "afbs.nn", "afbs.apps", "afbs.testing", "afbs.sweeps")
+
+
+def pages() -> dict[str, str]:
+    grouped = {name for _, names in _GROUPS.values() for name in names.split()}
+    assert grouped == set(afbs.__all__), f"names without a page: {grouped ^ set(afbs.__all__)}"
+    made = {
+        f"reference/api/{page}.md": f"# {title}\n\nAll of these are imported from `afbs`.\n\n"
+        + "".join(_entry(f"afbs.{name}") for name in names.split())
+        for page, (title, names) in _GROUPS.items()
+    }
+    made["reference/api/interfaces.md"] = _module(
+        "Interfaces of parts", "afbs.interfaces", "What the parts ask of each other; from `afbs.interfaces`."
+    )
+    made["reference/api/types.md"] = _module("Values", "afbs.types", "What travels between parts; from `afbs.types`.")
+    made["reference/api/packages.md"] = "# Data, layers, apps, tests\n\n" + "".join(map(_package, _PACKAGES))
+    made["reference/api/record.md"] = (
+        _module("Reading runs", "afbs.record.reader", "Below `afbs.load`; from `afbs.record.reader`.")
+        + "\n## Reports\n\n::: afbs.report.write\n    options:\n      heading_level: 3\n"
+    )
+    made["reference/schema.md"] = _SCHEMA
+    return made
+
+
+_SCHEMA = """# Documents of a run folder
+
+The types against which `meta.json` and `result.json` are checked when they are read; a field may be missing.
+[The run folder](../run-folder.md) says in words what is in them, and which lines `events.jsonl` has.
+
+::: afbs.record.schema
+    options:
+      show_root_heading: false
+      show_root_toc_entry: false
+      members: [MetaFile, ClientsTable, InputTable, ResultFile]
+"""
+
+
+def _entry(path: str, level: int = 2) -> str:
+    return f"::: {path}\n    options:\n      heading_level: {level}\n\n"
+
+
+def _home(name: str) -> str:
+    """Where a name is written, which is where its docstring is found."""
+    found = getattr(afbs, name)
+    home = getattr(found, "__module__", "")
+    called = getattr(found, "__name__", name)
+    return f"{home}.{called}" if home.startswith("afbs.") else f"afbs.types.{name}"
+
+
+def _module(title: str, path: str, words: str) -> str:
+    module = importlib.import_module(path)
+    elsewhere = {_home(name) for name in afbs.__all__}
+    names = [
+        name
+        for name, value in vars(module).items()
+        if inspect.isroutine(value) or inspect.isclass(value)
+        if value.__module__ == path and not name.startswith("_") and f"{path}.{name}" not in elsewhere
+    ]
+    return f"# {title}\n\n{words}\n\n" + "".join(_entry(f"{path}.{name}") for name in names)
+
+
+def _package(path: str) -> str:
+    package = importlib.import_module(path)
+    told = (inspect.getdoc(package) or "").partition("\n")[0]
+    elsewhere = {_home(name) for name in afbs.__all__}
+    names = [f"{getattr(package, name).__module__}.{name}" for name in package.__all__]
+    entries = "".join(_entry(name, level=3) for name in names if name not in elsewhere)
+    return f"## `{path}` {{ #{path.replace('.', '-')} }}\n\n{told}\n\n{entries}"
