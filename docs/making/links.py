@@ -10,6 +10,7 @@ _PAGES = {
     "CHANGELOG.md": "reference/changes.md",
     "CONTRIBUTING.md": "reference/contributing.md",
     "benchmarks/peers/README.md": "reference/peers.md",
+    "results/README.md": "results/index.md",
 }
 _HOMES = {made: source for source, made in _PAGES.items() if source != "README.md"}
 _RESULT = re.compile(r"results/([\w.-]+)/(README\.md|[\w-]+\.svg)")

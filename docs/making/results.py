@@ -6,7 +6,7 @@ from pathlib import Path
 
 
 def pages(root: Path) -> dict[str, str | bytes]:
-    made: dict[str, str | bytes] = {}
+    made: dict[str, str | bytes] = {"results/index.md": (root / "results/README.md").read_text(encoding="utf-8")}
     for page in sorted((root / "results").glob("*/README.md")):
         made[f"results/{page.parent.name}.md"] = page.read_text(encoding="utf-8")
         for drawing in sorted(page.parent.glob("*.svg")):

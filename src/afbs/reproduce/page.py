@@ -55,6 +55,18 @@ def write(page: Page, folder: Path, command: str) -> None:
         raise UserError(f"`--results`: {folder} cannot be written: {error.strerror}.") from error
 
 
+def overview(results: Path) -> None:
+    """`README.md` of all results: what there is, how far it has come, and the command that goes on with it."""
+    rows = []
+    for path in sorted(results.glob("*/about.json")):
+        about = json.loads(path.read_text())
+        ended, name = len(about["runs"]), path.parent.name
+        state = f"{ended} of {ended + about['missing']} runs" if ended + about["missing"] else "measured"
+        rows.append(f"| [{name}]({name}/README.md) | {state} | `{about['command']}` |\n")
+    head = "# What was reproduced\n\n| | have ended | made by |\n|---|---|---|\n"
+    _put(results / "README.md", head + "".join(rows))
+
+
 def markdown(page: Page, command: str) -> str:
     runs = f" Of {len(page.runs) + page.missing} runs {len(page.runs)} have ended; they are in `../cells/`."
     parts = [f"# {page.title}\n", f"Made by `{command}`.{runs if page.runs or page.missing else ''}\n"]

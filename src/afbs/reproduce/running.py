@@ -15,7 +15,7 @@ from afbs.reproduce import found as cells
 from afbs.reproduce.choice import Choice
 from afbs.reproduce.exhibits import EXHIBITS, Exhibit, Gathered
 from afbs.reproduce.found import Evidence
-from afbs.reproduce.page import Page, write
+from afbs.reproduce.page import Page, overview, write
 from afbs.reproduce.spec import Spec
 from afbs.sweeps import Sweep
 from afbs.types import UserError
@@ -72,6 +72,7 @@ def collected(names: Sequence[str], choice: Choice, *, folder: Path = FOLDER, re
         page = exhibit.page(choice, replace(finds, measured=measured))
         write(page, _place(exhibit, choice, results), _command(exhibit, choice))
         pages.append(page)
+    overview(results)
     return pages
 
 
