@@ -120,7 +120,7 @@ class FleetConnection(Connection):
 
     def receive(self, until: float) -> Instant | None:
         deadline = min(until, self.now() + self.pause)
-        back = [client for client in sorted(self.watched) if self.now() >= self.fleet.away[client][1]]
+        back = [client for client in sorted(self.watched) if self.now() >= self.fleet.away.get(client, (0.0, 0.0))[1]]
         if back:
             self.watched -= set(back)
             return self._instant(until, returned=back)

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from afbs.core.selection import gradient_select
     from afbs.experiment import Interrupted, resume, run, verify
     from afbs.experiment.exporting import export_model, model
+    from afbs.experiment.serving import serve
     from afbs.experiment.tracing import export_trace
     from afbs.interfaces import Algorithm, Availability, Latency, LocalRule, Pool, Task
     from afbs.metrics import Metric
@@ -71,6 +72,7 @@ __all__ = [
     "populate",
     "resume",
     "run",
+    "serve",
     "sweep",
     "verify",
 ]
@@ -91,6 +93,7 @@ _HOMES = {
     "gradient_select": "afbs.core.selection",
     "load": "afbs.record.result",
     "populate": "afbs.population",
+    "serve": "afbs.experiment.serving",
 }
 
 

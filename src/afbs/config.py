@@ -11,6 +11,7 @@ import inspect
 import math
 import sys
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_type_hints
@@ -32,6 +33,7 @@ from afbs.interfaces import (
     Transport,
 )
 from afbs.native.choice import settled
+from afbs.record.reader import is_run, read_meta
 from afbs.tasks import check_task, with_target
 from afbs.types import ModelChoice, Training, UserError
 
@@ -169,8 +171,8 @@ def load(
 
     Overrides are tables (`{"algorithm": {"buffer_size": 20}}`), single settings (`{"algorithm.buffer_size": 20}`) or
     a user's own objects (`{"algorithm": MyAlgorithm()}`). A new `name` keeps the settings that the new part takes too;
-    a new model starts with none. A user's own modules are looked for beside the file, in the current folder and in
-    `modules`, before anywhere else.
+    a new model starts with none. A user's own modules are looked for beside the file, around the package that it is in,
+    where the run had them whose folder it is in, in the current folder and in `modules`, before anywhere else.
     """
     places = _places(source, modules)
     if places:
@@ -209,8 +211,19 @@ def _places(source: Config | Mapping[str, Any] | str | Path, modules: Sequence[s
     if isinstance(source, Config):
         own = source.modules
     elif not isinstance(source, Mapping):
-        own = (path_of("FILE.toml", source).parent, Path())
+        folder = path_of("FILE.toml", source).parent
+        own = (folder, *_around(folder), Path())
     return tuple(dict.fromkeys(str(Path(folder).resolve()) for folder in (*own, *modules)))
+
+
+def _around(folder: Path) -> list[str | Path]:
+    """Where the modules of a file in this folder may be, too: around the package that it is in, or where those of the
+    run were whose folder it is."""
+    found: list[str | Path] = [folder.resolve().parent] if (folder / "__init__.py").is_file() else []
+    if is_run(folder):
+        with suppress(UserError):  # whoever reads the run will say what is wrong with it
+            found += read_meta(folder).get("modules", [])
+    return found
 
 
 def accepts(part: Any, setting: str, value: Any) -> bool:
@@ -243,6 +256,10 @@ def _tables(source: Config | Mapping[str, Any] | str | Path) -> dict[str, Any]:
         text = path.read_text(encoding=ENCODING)
     except FileNotFoundError:
         raise UserError(f"There is no file {path}.") from None
+    except IsADirectoryError:
+        inside = path / "config.toml"
+        hint = f" Its configuration is {inside}." if inside.is_file() else ""
+        raise UserError(f"{path} is a folder, not a configuration.{hint}") from None
     except (OSError, UnicodeDecodeError) as error:
         raise UserError(f"{path} cannot be read: {error}.") from error
     return toml(str(path), text)

@@ -283,14 +283,15 @@ class Scene(NamedTuple):
     work: Callable[[Order], float] | None = None
 
 
-class Transport(ABC):
+class Transport:
     """How clients are reached. A frozen dataclass of its settings."""
 
     live: ClassVar[bool] = False
     """Whether the clients are real: how long they take and when they are there is then their affair."""
 
-    @abstractmethod
-    def connect(self, scene: Scene) -> Connection: ...
+    def connect(self, scene: Scene) -> Connection:
+        """To simulated clients. Real ones are a `Fleet`, and `afbs.serve` is told how to reach it."""
+        raise NotImplementedError
 
 
 class Store(ABC):

@@ -112,10 +112,11 @@ def test_another_network_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_run_that_has_not_ended_has_no_model(tmp_path: Path) -> None:
-    result = run(tmp_path)
-    (result.folder / "model.safetensors").unlink()
+    folder = run(tmp_path).folder
+    (folder / "model.safetensors").unlink()
+    (folder / "result.json").unlink()
     with pytest.raises(afbs.UserError, match="has no final model: the run has not ended"):
-        afbs.model(result)
+        afbs.model(folder)
 
 
 @pytest.mark.parametrize("ending", ["pt", "safetensors"])
@@ -173,7 +174,9 @@ def test_the_command_writes_a_model_or_a_trace(
         f"layers.{layer}.{kind}" for layer in (1, 3) for kind in ("weight", "bias")
     }
     assert command(monkeypatch, "export", folder, "--trace", tmp_path / "fleet.csv") == 0
-    assert capsys.readouterr().out == f"Wrote {tmp_path / 'fleet.csv'}.\n"
+    said, _, simulate = capsys.readouterr().out.partition("\n")
+    assert said == f"Wrote {tmp_path / 'fleet.csv'}."
+    assert simulate.startswith(f"To run on it: afbs run {folder / 'config.toml'} ")
     assert (tmp_path / "fleet.csv").read_text().startswith("client,start,duration\n")
 
 

@@ -167,5 +167,5 @@ def test_an_algorithm_that_asks_for_labels_is_refused_where_they_are_numbers(tmp
     config = configuration(tables("afbs"), {}, {"model": Softmax, "task": "regression"})
     numbers = Dataset(*(np.zeros((3, 2), np.float32), np.zeros(3, np.float32)) * 2, 0)
     with pytest.raises(UserError, match="asks clients how many samples of each class they have"):
-        serve(config, lambda brief: pytest.fail("nobody is asked"), numbers, tmp_path / "run")
+        serve(config, lambda brief: pytest.fail("nobody is asked"), tmp_path / "run", dataset=numbers)
     assert not (tmp_path / "run").exists()

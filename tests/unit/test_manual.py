@@ -87,5 +87,5 @@ def test_every_setting_that_ships_has_words(part: Any) -> None:
     for setting in manual.settings(part):
         assert setting.about.endswith("."), (part, setting.name)
         assert setting.takes != "in Python", (part, setting.name)
-    if dataclasses.is_dataclass(part):
+    if dataclasses.is_dataclass(part) and callable(part):
         assert len(manual.settings(part)) == len(inspect.signature(part).parameters)

@@ -48,7 +48,7 @@ def server_app(config: ConfigSource, *, test: Callable[[], Labelled] | None = No
             speaker.fleet = fleet_of(grid, settings, brief, speaker.say)
             return speaker.fleet
 
-        result = serve(settings, reach, dataset, place, on_progress=speaker.progress, on_note=speaker.say)
+        result = serve(settings, reach, place, dataset=dataset, on_progress=speaker.progress, on_note=speaker.say)
         speaker.say(f"Done: best {result.metric.called} {result.metric.text(result.best, 2)}. Folder: {result.folder}")
 
     return app
@@ -84,7 +84,7 @@ class Speaker:
         ]
         if self.fleet is not None:
             orders = self.fleet.orders
-            parts.append(f"{len(self.fleet.attendance.here())} clients here, {len(orders.out)} orders out")
+            parts.append(f"clients here: {len(self.fleet.attendance.here())}, orders out: {len(orders.out)}")
             parts.append(f"{orders.moved.uploaded / 1e6:.1f} MB uploaded, {orders.moved.spared / 1e6:.1f} MB spared")
         self.say(" · ".join(parts))
 

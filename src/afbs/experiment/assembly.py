@@ -24,7 +24,14 @@ def connect(config: Config, clients: Sequence[ClientInfo]) -> Connection:
         return asked / normal
 
     scene = Scene(clients, config.latency, config.availability, config.run.seed, work)
-    return config.transport.connect(scene)
+    connection = config.transport.connect(scene)
+    if not connection.ahead:
+        raise UserError(
+            f"`transport.name` = {config.tables['transport']['name']!r} keeps real time (its connection's `ahead` is "
+            "False), and a simulation is read ahead. Real clients are served by `afbs.serve`: docs/design.md, "
+            '"Writing a transport".'
+        )
+    return connection
 
 
 def schedule(
@@ -38,8 +45,7 @@ def schedule(
     Without a connection it is simulated, and `clients` are all there will ever be; else those there are at first.
     """
     if connection is None:
-        connection = connect(config, clients)
-        clients = [client for client in clients if not is_late(config, client)]
+        connection, clients = connect(config, clients), at_first(config, clients)
     decisions = plan(
         config.algorithm,
         clients,
@@ -54,6 +60,11 @@ def schedule(
     events = follow(decisions, connection)
     least = config.run.stop_when_lr_below
     return stop_when_lr_below(events, config.training, least) if least else events
+
+
+def at_first(config: Config, clients: Sequence[ClientInfo]) -> Sequence[ClientInfo]:
+    """The simulated clients that are there from the beginning."""
+    return [client for client in clients if not is_late(config, client)]
 
 
 def is_late(config: Config, client: ClientInfo) -> bool:

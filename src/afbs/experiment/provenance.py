@@ -26,6 +26,7 @@ from afbs.experiment.assembly import is_late
 from afbs.interfaces import Algorithm
 from afbs.native.library import best
 from afbs.population import Population
+from afbs.record.final import sha256
 from afbs.record.result import Result
 from afbs.record.schema import SCHEMA
 from afbs.record.writer import Writer
@@ -131,13 +132,18 @@ def agreement(config: Config) -> str:
     )
 
 
+def changed(config: Config, before: Mapping[str, Any]) -> list[str]:
+    """The tables that decide a run's result and are not what they were when it began."""
+    now = digests(config)
+    return [table for table in now if table in before and before[table] != now[table]]
+
+
 def refuse_changes(config: Config, folder: Path, before: Mapping[str, Any]) -> None:
     """A run that was taken up with other settings would belong to neither the old nor the new ones."""
-    now = digests(config)
-    changed = [table for table in now if table in before and before[table] != now[table]]
-    if changed:
+    tables = changed(config, before)
+    if tables:
         raise UserError(
-            f"`[{changed[0]}]` was changed after the run began. Put it back, or begin a new run: "
+            f"`[{tables[0]}]` was changed after the run began. Put it back, or begin a new run: "
             f"afbs run {shlex.quote(str(folder / 'config.toml'))}"
         )
 
@@ -212,10 +218,6 @@ def conclude(
 
 def _known(value: float) -> float | None:
     return value if math.isfinite(value) else None
-
-
-def sha256(params: Vector) -> str:
-    return hashlib.sha256(params.tobytes()).hexdigest()
 
 
 def _owned(params: Vector) -> Vector:

@@ -134,6 +134,7 @@ def _execute(
     on_note: Callable[[str], None] | None,
 ) -> Result:
     work = assembly.workload(config, population)
+    connection, there = assembly.connect(config, population.clients), assembly.at_first(config, population.clients)
     note = on_note or (lambda text: None)
     if config.run.device != "cpu":
         from afbs.clients.build import check_device
@@ -169,7 +170,7 @@ def _execute(
             # One thread: a step is over before a second thread is awake, and the workers need the cores.
             with stoppable(engine, note), threadpool_limits(1):
                 try:
-                    engine.go(assembly.schedule(config, population.clients, look=look), checkpoint, witness)
+                    engine.go(assembly.schedule(config, there, connection, look), checkpoint, witness)
                 except SafelyStopped:
                     engine.settle()
                     engine.save()

@@ -15,7 +15,7 @@ import tomli_w
 from threadpoolctl import threadpool_limits
 
 from afbs.clients.workload import Workload
-from afbs.config import Config
+from afbs.config import Config, load
 from afbs.data import fingerprint
 from afbs.engine.live import LiveRun
 from afbs.engine.stopping import SafelyStopped
@@ -38,29 +38,25 @@ _Line = Mapping[str, Any]
 
 
 def serve(
-    config: Config,
+    source: Config | Mapping[str, Any] | str | Path,
     reach: Callable[[Brief], Fleet],
-    dataset: Dataset,
     folder: str | Path,
     *,
+    dataset: Dataset | None = None,
     on_progress: Callable[[Progress], None] | None = None,
     on_note: Callable[[str], None] | None = None,
+    **overrides: Any,
 ) -> Result:
-    """Run `config` on the clients that `reach` finds, test on `dataset`, and write `folder`; or go on with it.
+    """Run a configuration on the real clients that `reach` finds, and write `folder`; or go on with it after a kill.
 
-    Only the test samples of `dataset` are used: the clients have their own data.
+    Only the test samples of `dataset` are used, or of `[data]` without one: the clients have their own.
     """
+    config = load(source, overrides)
     path, note = Path(folder), on_note or (lambda text: None)
     if path.exists() and is_done(path):
         note(f"The run in {path} has ended; there is nothing left to do.")
         return Result.open(path)
     check(config)
-    config.task.check(dataset)
-    if config.algorithm.clustered and not dataset.classes:
-        raise UserError(
-            "`algorithm`: it asks clients how many samples of each class they have, and their labels are numbers. "
-            "`algorithm.clustering` = false, or another algorithm, would do."
-        )
     meta = read_meta(path) if (path / "meta.json").exists() else None
     if meta is None:
         if path.exists():  # killed before it began
@@ -71,11 +67,22 @@ def serve(
         provenance.refuse_changes(config, path, meta.get("settings", {}))
     try:
         with closing(config.executor.start()) as pool:
-            local = pool.session(_testing(config, dataset))
-            return _serve(config, reach, dataset, local, path, meta, on_progress, note)
+            tested = config.data.load() if dataset is None else dataset
+            _check_labels(config, tested)
+            local = pool.session(_testing(config, tested))
+            return _serve(config, reach, tested, local, path, meta, on_progress, note)
     except UserError:
         discard_unless_run(path)
         raise
+
+
+def _check_labels(config: Config, dataset: Dataset) -> None:
+    config.task.check(dataset)
+    if config.algorithm.clustered and not dataset.classes:
+        raise UserError(
+            "`algorithm`: it asks clients how many samples of each class they have, and their labels are numbers. "
+            "`algorithm.clustering` = false, or another algorithm, would do."
+        )
 
 
 def check(config: Config) -> None:

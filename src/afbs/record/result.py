@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import shlex
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, final
 
 from afbs.metrics import Metric
-from afbs.record.files import content
+from afbs.record.final import final_model
 from afbs.record.reader import read
 from afbs.record.recorded import Recorded
-from afbs.types import UserError, Vector
+from afbs.types import Vector
 
 
 @final
@@ -87,18 +86,7 @@ class Result:
     @property
     def params(self) -> Vector:
         """The final model as one flat vector."""
-        from safetensors import SafetensorError
-        from safetensors.numpy import load
-
-        path = self.folder / "model.safetensors"
-        try:
-            params: Vector = load(content(path))["params"]
-        except FileNotFoundError:
-            again = f"afbs resume {shlex.quote(str(self.folder))}"
-            raise UserError(f"{self.folder} has no final model: the run has not ended. Try: {again}") from None
-        except (SafetensorError, KeyError, TypeError, ValueError) as error:
-            raise UserError(f"`{path}` is damaged: it is no model that afbs wrote ({error}).") from None
-        return params
+        return final_model(self.folder, self.record.result)
 
     def summary(self) -> dict[str, Any]:
         """One row of a comparison."""

@@ -32,6 +32,7 @@ def check_executor(executor: Executor) -> None:
 
     What it computes must be what `inline` computes, bit for bit.
     """
+    assert type(executor.number) is int, f"`number` must be a property that is a whole number, got {executor.number!r}."
     with closing(executor.start()) as pool, closing(pool.session(_workload(Plain()))) as session:
         _check_store(session)
         _check_training(session, Plain())
