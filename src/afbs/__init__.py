@@ -15,7 +15,8 @@ if TYPE_CHECKING:
     from afbs.experiment.exporting import export_model, model
     from afbs.experiment.serving import serve
     from afbs.experiment.tracing import export_trace
-    from afbs.interfaces import Algorithm, Availability, Latency, LocalRule, Pool
+    from afbs.interfaces import Algorithm, Availability, Latency, LocalRule, Pool, Task
+    from afbs.metrics import Metric
     from afbs.population import populate
     from afbs.record.result import Result, load
     from afbs.seeds import Key
@@ -49,6 +50,7 @@ __all__ = [
     "LocalRule",
     "Matrix",
     "Memory",
+    "Metric",
     "Order",
     "Outcome",
     "Pool",
@@ -56,6 +58,7 @@ __all__ = [
     "RunError",
     "Step",
     "Sweep",
+    "Task",
     "Update",
     "UserError",
     "Vector",
@@ -76,7 +79,7 @@ __all__ = [
 __version__ = VERSION
 
 _HOMES = {
-    **dict.fromkeys(("Algorithm", "Availability", "Latency", "LocalRule", "Pool"), "afbs.interfaces"),
+    **dict.fromkeys(("Algorithm", "Availability", "Latency", "LocalRule", "Pool", "Task"), "afbs.interfaces"),
     **dict.fromkeys(("Ask", "ClientId", "ClientInfo", "Facts", "Matrix", "Memory"), "afbs.types"),
     **dict.fromkeys(("Order", "RunError", "Step", "Update", "UserError", "Vector"), "afbs.types"),
     **dict.fromkeys(("Interrupted", "resume", "run", "verify"), "afbs.experiment"),
@@ -84,6 +87,7 @@ _HOMES = {
     **dict.fromkeys(("export_model", "model"), "afbs.experiment.exporting"),
     "Buffer": "afbs.core.buffer",
     "Key": "afbs.seeds",
+    "Metric": "afbs.metrics",
     "Result": "afbs.record.result",
     "export_trace": "afbs.experiment.tracing",
     "gradient_select": "afbs.core.selection",

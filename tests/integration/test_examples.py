@@ -20,7 +20,7 @@ def test_every_example_script_runs(script: Path, quick: list[afbs.Result], capsy
     assert capsys.readouterr().out.strip()
     assert quick
     for result in quick:
-        assert result.best_accuracy > result.history.accuracy.iloc[0]
+        assert result.metric.sign * result.best > result.metric.sign * result.record.watched[0]
 
 
 def test_an_algorithm_named_in_a_configuration_is_found_beside_it_from_anywhere(

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 import torch
 from flwr.app import Context, RecordDict, UserConfig
+from torch.utils.data import TensorDataset
 from typer.testing import CliRunner
 
 import afbs
@@ -62,19 +63,20 @@ def test_a_training_function_of_ones_own_changes_the_network(tmp_path: Path) -> 
     deployment = Deployment(tmp_path, settings, clients=0)
     seen: list[Lesson] = []
 
-    def train(network: torch.nn.Module, samples: torch.Tensor, labels: torch.Tensor, lesson: Lesson) -> dict[str, int]:
-        seen.append(lesson)
-        assert len(samples) == len(labels) == 10
+    def train(model: torch.nn.Module, data: TensorDataset, order: Lesson) -> dict[str, float]:
+        seen.append(order)
+        assert len(data) == 10
         with torch.no_grad():
-            for parameter in network.parameters():
-                parameter.add_(lesson.rate)
-        return {"steps": 1, "samples": len(labels)}
+            for parameter in model.parameters():
+                parameter.add_(order.rate)
+        return {"steps": 1, "samples": len(data), "loss": 0.25}
 
     with_apps(deployment, train=train)
     result = deployment.serve()
     assert {(lesson.rate, lesson.epochs, lesson.batch_size) for lesson in seen} == {(0.5, 2, 4)}
     initial = InlineSession(deployment.workload()).initial()
     np.testing.assert_allclose(result.params, initial + 0.5, rtol=1e-6)
+    assert result.told.loss.tolist() == [0.25] * 3, "what it returns is in the server's record"
 
 
 def test_what_a_loader_got_wrong_is_said_in_a_sentence(tmp_path: Path) -> None:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import os
 import platform
 import shlex
 import subprocess
 from collections.abc import Mapping
+from dataclasses import asdict
 from datetime import UTC, datetime
 from importlib import metadata
 from pathlib import Path
@@ -69,7 +71,9 @@ def meta(config: Config, population: Population, parameters: int) -> dict[str, A
         "parameters": parameters,
         "horizon": config.run.horizon,
         "classes": population.dataset.classes,
-        "input": _input(population.dataset),
+        "outputs": config.task.sizes(population.dataset)[1],
+        "input": _input(config, population.dataset),
+        "metrics": [asdict(metric) for metric in config.task.metrics],
         "algorithm": config.tables["algorithm"]["name"],
         "title": type(config.algorithm).__name__,
         "adds": config.algorithm.adds,
@@ -93,10 +97,10 @@ def meta(config: Config, population: Population, parameters: int) -> dict[str, A
     return found
 
 
-def _input(dataset: Dataset) -> dict[str, Any]:
+def _input(config: Config, dataset: Dataset) -> dict[str, Any]:
     """What one sample is, and how the network is given it."""
     return {
-        "shape": list(dataset.train_x.shape[1:]),
+        "shape": list(config.task.sizes(dataset)[0]),
         "tokens": dataset.tokens,
         "unit": 255 if dataset.train_x.dtype == np.uint8 else 1,
         "shift": list(dataset.shift),
@@ -123,7 +127,9 @@ def identity(config: Config, data: str) -> str:
 def agreement(config: Config) -> str:
     """A digest of what a server and its real clients must have in common."""
     tables = digests(config)
-    return _digest([{name: tables[name] for name in ("model", "training", "algorithm")}, config.run.seed, VERSION])
+    return _digest(
+        [{name: tables[name] for name in ("model", "training", "task", "algorithm")}, config.run.seed, VERSION]
+    )
 
 
 def changed(config: Config, before: Mapping[str, Any]) -> list[str]:
@@ -142,9 +148,9 @@ def refuse_changes(config: Config, folder: Path, before: Mapping[str, Any]) -> N
         )
 
 
-def server_memory(algorithm: Algorithm[Any], parameters: int, clients: int) -> int:
+def server_memory(algorithm: Algorithm[Any], parameters: int, clients: int, stateful: bool) -> int:
     """Bytes that are kept between steps, the clients' states included. Refuses what would not fit."""
-    needed = algorithm.memory_bytes(parameters, clients) + 4 * parameters * clients * algorithm.local.stateful
+    needed = algorithm.memory_bytes(parameters, clients) + 4 * parameters * clients * stateful
     available = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     if needed > available:
         raise UserError(
@@ -171,12 +177,14 @@ def conclude(
     record = Result.open(writer.folder)
     size = 4 * len(server.params)
     target = config.evaluation.target
-    everybody_trains = config.transport.live or config.algorithm.local.stateful or config.algorithm.looks
+    stateful = config.algorithm.local.stateful or config.training.remember
+    everybody_trains = config.transport.live or stateful or config.algorithm.looks
     summary = {
-        "best_accuracy": record.best_accuracy,
-        "final_accuracy": record.final_accuracy,
+        "metric": record.metric.name,
+        "best": _known(record.best),
+        "final": _known(record.final),
         "target": target,
-        "time_to_target": record.time_to(target),
+        "time_to_target": None if target is None else record.time_to(target),
         "versions": server.version,
         "virtual_seconds": server.time,
         "updates": {
@@ -206,6 +214,10 @@ def conclude(
         "seal": writer.seal.text(),
     }
     writer.document("result.json", summary)
+
+
+def _known(value: float) -> float | None:
+    return value if math.isfinite(value) else None
 
 
 def _owned(params: Vector) -> Vector:

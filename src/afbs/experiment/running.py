@@ -145,17 +145,19 @@ def _execute(
         with closing(pool.session(work)) as session, Writer(folder, offset) as writer:
             identity = provenance.identity(config, fingerprint(population.dataset))
             elapsed = checkpoint.wall if checkpoint else 0.0
-            recorder = Recorder(writer, identity, elapsed=elapsed, on_progress=on_progress)
+            recorder = Recorder(
+                writer, identity, elapsed=elapsed, metric=config.task.metrics[0], on_progress=on_progress
+            )
             engine = Run(
                 config.algorithm,
                 session,
                 recorder,
-                assembly.timetable(config),
-                parts=work.evaluation_parts,
+                assembly.subjects(config, work),
                 checkpoint_seconds=config.run.checkpoint_seconds,
+                stateful=work.stateful,
             )
             size = len(engine.server.params)
-            needed = provenance.server_memory(config.algorithm, size, len(population.clients))
+            needed = provenance.server_memory(config.algorithm, size, len(population.clients), work.stateful)
             if needed:
                 note(f"The server keeps up to {needed / 1e6:,.0f} MB of vectors for this algorithm.")
             witness = None

@@ -82,6 +82,9 @@ def check(config: Config) -> None:
         raise UserError(f"`transport.name` = {name!r} has no real clients. 'flower' has.")
     if config.record.labels:
         raise UserError("`record.labels` = true is for simulations: the labels of real clients stay with them.")
+    if config.evaluation.held_out:
+        raise UserError("`evaluation.held_out` is for simulations: real clients are not asked to test, only to train.")
+    assembly.check_training(config)
     if config.algorithm.awaits > config.run.in_flight:
         raise UserError(
             f"`algorithm`: a step waits for {config.algorithm.awaits} updates, but only `run.in_flight` = "
@@ -120,7 +123,8 @@ def _serve(
     whole = sum(len(line) + 1 for line in lines(folder / "events.jsonl")) if recorded else 0
     with closing(fleet.session(local)) as session, Writer(folder, whole) as writer:
         elapsed = checkpoint.wall if checkpoint else 0.0
-        recorder = Recorder(writer, identity, elapsed=elapsed, live=True, on_progress=on_progress)
+        watched = config.task.metrics[0]
+        recorder = Recorder(writer, identity, elapsed=elapsed, live=True, metric=watched, on_progress=on_progress)
         if meta is None:
             writer.document("meta.json", provenance.meta(config, population, size))
         elif recorded:
@@ -130,9 +134,9 @@ def _serve(
             algorithm,
             session,
             recorder,
-            assembly.timetable(config),
+            assembly.tested(config, _testing(config, dataset)),
             front.publish,
-            parts=_testing(config, dataset).evaluation_parts,
+            config.training.remember or algorithm.local.stateful,
         )
         look = run.look if algorithm.looks else None
         with stoppable(run, note), threadpool_limits(1):
@@ -156,7 +160,15 @@ def _testing(config: Config, dataset: Dataset) -> Workload:
     """What the server's own workers are told: to test. They train nobody."""
     algorithm = config.algorithm
     return Workload(
-        dataset, [], config.model, config.training, algorithm.local, algorithm.ships, config.run.seed, config.run.device
+        dataset,
+        [],
+        config.model,
+        config.training,
+        algorithm.local,
+        algorithm.ships,
+        config.run.seed,
+        config.run.device,
+        config.task,
     )
 
 

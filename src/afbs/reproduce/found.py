@@ -74,8 +74,8 @@ def found(cell: Cell, folder: Path) -> Evidence:
         zip(
             evals.time.tolist(),
             evals.version.tolist(),
-            evals.accuracy.tolist(),
-            (round(loss, 5) for loss in evals.loss.tolist()),
+            evals.of("accuracy").tolist(),
+            (round(loss, 5) for loss in evals.of("loss").tolist()),
             strict=True,
         )
     )
@@ -83,8 +83,8 @@ def found(cell: Cell, folder: Path) -> Evidence:
     return Evidence(
         name=cell.name,
         seed=cell.seed,
-        best=record.best_accuracy,
-        final=record.final_accuracy,
+        best=record.best,
+        final=record.final,
         target=target,
         time_to_target=record.time_to(target),
         reason=record.end.reason if record.end else "",

@@ -65,7 +65,7 @@ class AtFlush(Algorithm[Refilling]):
         return made
 
     @property
-    def adds(self) -> bool:  # type: ignore[override]
+    def adds(self) -> bool:
         return self.inner.adds
 
     @property

@@ -88,7 +88,8 @@ def _check_evaluation(session: Session) -> None:
     session.submit(Evaluate(41, base, 0))
     found = _everything(session, 1)[41]
     assert isinstance(found, Evaluated), f"An `Evaluate` came back as {type(found).__name__}."
-    assert found.confusion.sum() == 11, f"11 test samples were asked for, {found.confusion.sum()} counted."
+    counted = int(found.totals["confusion"].sum())
+    assert counted == 11, f"11 test samples were asked for, {counted} counted."
     session.store.drop(base)
 
 

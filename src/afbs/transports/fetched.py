@@ -8,7 +8,7 @@ from typing import final
 import numpy as np
 
 from afbs.interfaces import Session
-from afbs.types import ClientId, Evaluated, Fetch, Order, Shipped, Task, Vector
+from afbs.types import Assignment, ClientId, Evaluated, Fetch, Order, Shipped, Vector
 
 
 @final
@@ -28,7 +28,7 @@ class Fetched(Session):
     def initial(self) -> Vector:
         return self._local.initial()
 
-    def submit(self, task: Task) -> None:
+    def submit(self, task: Assignment) -> None:
         if not isinstance(task, Fetch):
             self._local.submit(task)
             return
