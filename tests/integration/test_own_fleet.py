@@ -38,7 +38,7 @@ def test_a_fleet_of_threads_is_served_killed_and_served_to_the_end(tmp_path: Pat
     result = afbs.load(folder)
     assert result.record.result is not None
     assert result.record.result["versions"] == 60
-    assert result.final_accuracy > 0.8
+    assert result.final > 0.8
     assert "after 60 steps" in told
 
 
