@@ -25,12 +25,12 @@ def test_the_version_is_told(monkeypatch: pytest.MonkeyPatch, capsys: pytest.Cap
 
 
 def test_a_shell_can_complete_commands() -> None:
-    asked = {"_AFBS_COMPLETE": "complete_bash", "COMP_WORDS": "afbs re", "COMP_CWORD": "1"}
+    asked = {"_AFBS_COMPLETE": "complete_bash", "COMP_WORDS": "afbs res", "COMP_CWORD": "1"}
     code = "import sys; sys.argv[0] = 'afbs'; from afbs.cli import main; main()"
     ended = subprocess.run(
         [sys.executable, "-c", code], env={**os.environ, **asked}, capture_output=True, text=True, check=False
     )
-    assert ended.stdout.split() == ["resume", "report"]
+    assert ended.stdout.split() == ["resume"]
 
 
 def test_the_quickstart_of_the_package_is_the_example() -> None:
