@@ -78,7 +78,7 @@ def _time_to(name: str, target: float, app: Path, cluster: Cluster, place: Path)
     command = ["flwr", "run", str(app), CONNECTION, "--stream", "--run-config", told]
     subprocess.run(command, env=cluster.environment(), check=True)
     result = afbs.load(place / name)
-    return result.time_to(target), result.best_accuracy
+    return result.time_to(target), result.best
 
 
 if __name__ == "__main__":

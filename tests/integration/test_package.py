@@ -27,23 +27,28 @@ NEEDED = (
 SHORT = ("run.virtual_days=0.1", "evaluation.points=2")
 
 
-def build(folder: Path) -> Path:
-    """An sdist, and a wheel made from that, of what git knows, as `make package` does."""
-    source = folder / "source"
+@pytest.fixture(scope="module")
+def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What git knows, as it is now."""
+    folder = tmp_path_factory.mktemp("source")
     listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
     for name in filter(None, listed.split("\0")):
         if (ROOT / name).is_file():
-            (source / name).parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy(ROOT / name, source / name)
-    out = folder / "dist"
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(ROOT / name, folder / name)
+    return folder
+
+
+def build(source: Path, out: Path) -> Path:
+    """An sdist, and a wheel made from that, as `make package` does."""
     command = [sys.executable, "-m", "build", "--quiet", "--outdir", str(out), str(source)]
     subprocess.run(command, env={**os.environ, "SOURCE_DATE_EPOCH": "1700000000"}, check=True)
     return out
 
 
 @pytest.fixture(scope="module")
-def dist(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return build(tmp_path_factory.mktemp("first"))
+def dist(source: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return build(source, tmp_path_factory.mktemp("dist"))
 
 
 def wheel_of(dist: Path) -> Path:
@@ -51,8 +56,9 @@ def wheel_of(dist: Path) -> Path:
     return found
 
 
-def test_built_again_elsewhere_it_has_the_same_bytes(dist: Path, tmp_path: Path) -> None:
-    again = build(tmp_path / "somewhere" / "else")
+def test_built_again_elsewhere_it_has_the_same_bytes(source: Path, dist: Path, tmp_path: Path) -> None:
+    elsewhere = shutil.copytree(source, tmp_path / "somewhere" / "else")
+    again = build(elsewhere, tmp_path / "dist")
     assert sorted(path.name for path in again.iterdir()) == sorted(path.name for path in dist.iterdir())
     for path in dist.iterdir():
         assert path.read_bytes() == (again / path.name).read_bytes(), path.name

@@ -46,7 +46,7 @@ class Reader(HTMLParser):
         found = dict(attrs)
         self.anchors |= {found[key] or "" for key in ("id", "name") if key in found}
         if tag == "a":
-            self.links += [found["href"]] if found.get("href") else []
+            self.links += [found["href"] or ""] if found.get("href") else []
         elif tag == "link":
             self.loads += [found["href"] or ""] if found.get("rel") in ("stylesheet", "icon", "preload") else []
         elif found.get("src"):
@@ -62,6 +62,12 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     assert ended.returncode == 0, ended.stderr
     assert "WARNING" not in ended.stderr
     return folder
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    with chromium() as opened:
+        yield opened
 
 
 @pytest.fixture(scope="module")
@@ -140,8 +146,8 @@ def test_what_is_asked_most_is_two_clicks_away(question: str, site: Path, read: 
 
 
 @pytest.mark.browser
-def test_search_finds_a_setting_in_a_folder_without_a_server(site: Path) -> None:
-    with chromium() as browser, page(browser) as tab:
+def test_search_finds_a_setting_in_a_folder_without_a_server(site: Path, browser: Any) -> None:
+    with page(browser) as tab:
         asked: list[str] = []
         tab.on("request", lambda request: asked.append(request.url))
         tab.goto((site / "index.html").as_uri())
@@ -155,10 +161,19 @@ def test_search_finds_a_setting_in_a_folder_without_a_server(site: Path) -> None
 @pytest.mark.browser
 @pytest.mark.parametrize("scheme", ["dark", "light"])
 @pytest.mark.parametrize("width", [390, 1440])
-def test_pages_fit_a_phone_and_a_desk(width: int, scheme: str, site: Path) -> None:
-    with chromium() as browser, page(browser, width, scheme) as tab:
+def test_pages_fit_a_phone_and_a_desk(width: int, scheme: str, site: Path, browser: Any) -> None:
+    with page(browser, width, scheme) as tab:
         for name in ("index", "start", "reference/settings/algorithm", "reference/api/algorithm", "tutorials/compare"):
             tab.goto((site / f"{name}.html").as_uri())
             assert tab.evaluate("document.documentElement.scrollWidth") <= width, name
             ground = tab.evaluate("getComputedStyle(document.body).backgroundColor.match(/\\d+/g).map(Number)")
             assert (sum(ground[:3]) < 200) == (scheme == "dark")
+
+
+@pytest.mark.long
+def test_the_drawings_are_those_of_today(tmp_path: Path) -> None:
+    """What matplotlib draws depends on its version; the others are the plan's alone."""
+    subprocess.run([sys.executable, "docs/drawings.py", str(tmp_path)], cwd=ROOT, check=True)
+    assert {path.stem for path in tmp_path.iterdir()} == {"buffer", "discounts", "flow", "selection", "staleness"}
+    for name in ("buffer.svg", "flow.svg"):
+        assert (tmp_path / name).read_bytes() == (ROOT / "docs/images" / name).read_bytes()

@@ -21,7 +21,6 @@ console = Console(emoji=False)
 SECONDS = 1.0
 FEATURES = {
     "hub": "`afbs data get`, Parquet and image files",
-    "dp": "checking the noise of `dp` against OpenDP, in the tests",
     "live": "`afbs live`, runs in the browser while they go on",
     "flower": "real clients: `afbs new`, `afbs fleet`, `flwr run`",
     "tensorboard": "`afbs export --to tensorboard`",
@@ -30,9 +29,8 @@ FEATURES = {
     "optuna": "searching settings in a sweep",
     "ray": "workers and sweeps on many machines",
     "onnx": "`afbs export --model model.onnx`",
-    "docs": "`make docs`",
-    "dev": "`make test`",
 }
+"""What each extra is for. Those that only the project itself needs are not told."""
 
 
 def add(app: typer.Typer) -> None:
@@ -60,7 +58,7 @@ def doctor(
         here = all(map(_version, packages))
         missing += [] if here else [extra]
         mark = "[green]here[/]   " if here else "[yellow]missing[/]"
-        table.add_row(f"  {extra}", f"{mark} {escape(FEATURES.get(extra, ''))}")
+        table.add_row(f"  {extra}", f"{mark} {escape(FEATURES[extra])}")
     console.print(table, highlight=False)
     if missing:
         note(f"What is missing comes with: pip install 'afbs[{','.join(missing)}]'")
@@ -110,7 +108,7 @@ def _extras() -> dict[str, list[str]]:
         return found
     for line in wanted:
         package, extra = re.match(r"[\w.-]+", line), re.search(r"extra == ['\"]([\w-]+)", line)
-        if package and extra and package[0] != "afbs":
+        if package and extra and extra[1] in FEATURES:
             found.setdefault(extra[1], []).append(package[0])
     return found
 
