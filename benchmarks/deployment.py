@@ -53,7 +53,7 @@ def _spent(upload: str, versions: int) -> dict[str, float]:
         return fleet_of(grid, config, brief, lambda text: None)
 
     with tempfile.TemporaryDirectory() as place:
-        arrived = serve(config, reach, dataset, Path(place) / "run").record.arrivals
+        arrived = serve(config, reach, Path(place) / "run", dataset=dataset).record.arrivals
     processor = time.process_time() - began[0] - grid.processor
     wall = time.perf_counter() - began[1] - grid.wall
     return {"processor_ms": 1000 * processor / arrived, "wall_ms": 1000 * wall / arrived, "arrivals": arrived}

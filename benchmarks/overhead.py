@@ -60,22 +60,22 @@ def rows(found: dict[str, Any]) -> Iterator[tuple[str, str]]:
 
 
 def _kernels() -> list[str]:
-    from afbs.native.choice import best
+    from afbs.native.library import best
 
     return ["torch", "native"] if best() else ["torch"]
 
 
 def _run(source: Any, settings: dict[str, Any]) -> dict[str, float]:
     from afbs.clients import flatten, gradient, lenet5
+    from afbs.tasks.classification import Classification
 
     samples, gradients, steps, predictions = Timed(), Timed(), Timed(), Timed()
     places: list[tuple[Any, str, Timed]] = [
         (gradient.Torch, "begin", samples),
         (gradient.Torch, "of", gradients),
-        (gradient.Torch, "predict", predictions),
         (lenet5.NativeLenet5, "begin", samples),
         (lenet5.NativeLenet5, "of", gradients),
-        (lenet5.NativeLenet5, "predict", predictions),
+        (Classification, "tally", predictions),
         (flatten.FlatModel, "descend", steps),
     ]
     with _timed(places), tempfile.TemporaryDirectory() as folder:

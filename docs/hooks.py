@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 from typing import Any
 
-from making import api, commands, examples, notebooks, settings
+from making import api, commands, examples, notebooks, results, settings
 from making.links import rewritten
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
@@ -23,6 +23,7 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
         **api.pages(),
         **examples.pages(ROOT),
         **notebooks.pages(ROOT / "docs" / "tutorials"),
+        **results.pages(ROOT),
     }
     for path, content in made.items():
         files.append(File.generated(config, path, content=content))

@@ -53,4 +53,4 @@ class HalfLife(Algorithm[tuple[Update, ...]]):
 
 if __name__ == "__main__":
     result = afbs.run(Path(__file__).with_suffix(".toml"), algorithm=HalfLife(half_life=4.0))
-    print(f"{result.best_accuracy:.1%} after {result.history.version.iloc[-1]} versions, in {result.folder}")
+    print(f"{result.best:.1%} after {result.history.version.iloc[-1]} versions, in {result.folder}")

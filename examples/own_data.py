@@ -54,4 +54,4 @@ if __name__ == "__main__":
     as_torch = TensorDataset(torch.from_numpy(x), torch.from_numpy(y))
     for name, data in {"arrays": (x, y), "torch": as_torch, "source": Rings()}.items():
         result = afbs.run(SETTINGS, name=f"rings-{name}", data=data)
-        print(f"{name}: {result.best_accuracy:.1%} in {result.folder}")
+        print(f"{name}: {result.best:.1%} in {result.folder}")

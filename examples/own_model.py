@@ -46,4 +46,4 @@ if __name__ == "__main__":
         },
         model={"name": SmallCNN, "channels": 16},
     )
-    print(f"{result.best_accuracy:.1%} with {len(result.params):,} parameters, in {result.folder}")
+    print(f"{result.best:.1%} with {len(result.params):,} parameters, in {result.folder}")

@@ -15,7 +15,7 @@ from afbs.apps.cluster import CONNECTION, Cluster
 from afbs.apps.project import write_project
 
 SETTINGS = "training.epochs=1 training.lr=0.1 evaluation.every=2 transport.poll_seconds=0.2"
-PATIENCE = 400.0
+PATIENCE = 900.0
 """Seconds after which an event will not come any more, on however busy a machine."""
 GATED = """
 import os

@@ -128,7 +128,7 @@ class Deployment:
             meet(self.fleet)
             return self.fleet
 
-        return serve(config, reach, self.data, self.folder, on_note=self.said.append)
+        return serve(config, reach, self.folder, dataset=self.data, on_note=self.said.append)
 
     def recorded(self, *kinds: str) -> list[dict[str, Any]]:
         found = [json.loads(line) for line in lines(self.folder / "events.jsonl")]

@@ -17,6 +17,7 @@ import numpy as np
 from afbs.executors._rows import Rows
 from afbs.interfaces import Algorithm, Connection, Session
 from afbs.types import (
+    Assignment,
     ClientId,
     ClientInfo,
     Evaluate,
@@ -25,7 +26,6 @@ from afbs.types import (
     Instant,
     Order,
     Shipped,
-    Task,
     Vector,
 )
 from federation import World
@@ -120,7 +120,7 @@ class FleetConnection(Connection):
 
     def receive(self, until: float) -> Instant | None:
         deadline = min(until, self.now() + self.pause)
-        back = [client for client in sorted(self.watched) if self.now() >= self.fleet.away[client][1]]
+        back = [client for client in sorted(self.watched) if self.now() >= self.fleet.away.get(client, (0.0, 0.0))[1]]
         if back:
             self.watched -= set(back)
             return self._instant(until, returned=back)
@@ -150,20 +150,21 @@ class FleetSession(Session):
     def __init__(self, fleet: Fleet):
         self.fleet = fleet
         self.store = Rows(len(fleet.world.start))
-        self.tasks: list[Task] = []
+        self.tasks: list[Assignment] = []
         self.settled: list[tuple[int, bool]] = []
 
     def initial(self) -> Vector:
         return self.fleet.world.start.copy()
 
-    def submit(self, task: Task) -> None:
+    def submit(self, task: Assignment) -> None:
         self.tasks.append(task)
 
     def collect(self, seconds: float | None = None) -> list[Shipped | Evaluated]:
         done: list[Shipped | Evaluated] = []
         for task in self.tasks:
             if isinstance(task, Evaluate):
-                done.append(Evaluated(task.task, np.eye(2, dtype=np.int64), float(self.store.get(task.base)[0]), 0.0))
+                loss = np.float64(self.store.get(task.base)[0])
+                done.append(Evaluated(task.task, {"confusion": np.eye(2, dtype=np.int64), "loss": loss}, 0.0))
             else:
                 assert isinstance(task, Fetch)
                 vector = self.fleet.held.get(task.order.sequence)

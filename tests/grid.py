@@ -93,7 +93,10 @@ class Nodes:
         node.busy = bool(node.queue)
         if node.busy:
             seconds, life = node.lasts(node.queue[0][1]), node.life
-            self.at(self.time + seconds, lambda: self._finish(node, life))
+            if seconds:
+                self.at(self.time + seconds, lambda: self._finish(node, life))
+            else:
+                self._finish(node, life)
 
     def _finish(self, node: MemoryNode, life: int) -> None:
         if node.life != life:

@@ -17,6 +17,7 @@ from afbs.clients.samples import Samples
 from afbs.clients.workload import Workload
 from afbs.interfaces import Plain
 from afbs.models.lenet5 import LeNet5
+from afbs.tasks.classification import Classification
 from afbs.types import Dataset, ModelChoice, Training
 
 COLOUR, GREY = (3, 32, 32), (1, 28, 28)
@@ -40,6 +41,11 @@ def network(shape: tuple[int, ...], classes: int, seed: int = 0, **settings: Any
     return model
 
 
+def scored(gradient: Gradient, part: int = 0) -> list[tuple[Tensor, Tensor]]:
+    """The scores and labels of one part of the test set, batch by batch."""
+    return [(ask(x), y) for ask, x, y in gradient.test(part)]
+
+
 def source(x: Tensor, y: Tensor, classes: int) -> Samples:
     """One client that has them all, and a test set of the same."""
     images, labels = x.numpy(), y.numpy()
@@ -52,7 +58,7 @@ def native(model: FlatModel, shape: tuple[int, ...], classes: int, x: Tensor, y:
 
 
 def by_torch(model: FlatModel, x: Tensor, y: Tensor) -> Tensor:
-    return through(Torch(model, source(x, y, 2)), model)
+    return through(Torch(model, source(x, y, 2), Classification(), "float32", "cpu"), model)
 
 
 def reference(model: FlatModel, x: Tensor, y: Tensor) -> Tensor:

@@ -144,8 +144,8 @@ class _Writer:
         self.file.close()
         reached = [time for time, accuracy in self.accuracies if accuracy >= target]
         result = {
-            "best_accuracy": max(accuracy for _, accuracy in self.accuracies),
-            "final_accuracy": self.accuracies[-1][1],
+            "best": max(accuracy for _, accuracy in self.accuracies),
+            "final": self.accuracies[-1][1],
             "target": target,
             "time_to_target": reached[0] if reached else None,
             "versions": self.version,

@@ -18,6 +18,7 @@ _GROUPS = {
         "Algorithm Pool Ask Order Update Step Buffer ClientInfo LocalRule Key Vector Matrix Memory Facts ClientId "
         "Latency Availability",
     ),
+    "task": ("Writing a task", "Task Metric"),
 }
 _PACKAGES = ("afbs.data", "afbs.nn", "afbs.apps", "afbs.testing", "afbs.sweeps")
 
@@ -52,7 +53,7 @@ The types against which `meta.json` and `result.json` are checked when they are 
     options:
       show_root_heading: false
       show_root_toc_entry: false
-      members: [MetaFile, ClientsTable, InputTable, ResultFile]
+      members: [MetaFile, ClientsTable, InputTable, MetricTable, ResultFile]
 """
 
 

@@ -10,8 +10,10 @@ _PAGES = {
     "CHANGELOG.md": "reference/changes.md",
     "CONTRIBUTING.md": "reference/contributing.md",
     "benchmarks/peers/README.md": "reference/peers.md",
+    "results/README.md": "results/index.md",
 }
 _HOMES = {made: source for source, made in _PAGES.items() if source != "README.md"}
+_RESULT = re.compile(r"results/([\w.-]+)/(README\.md|[\w-]+\.svg)")
 _LINK = re.compile(r"(\]\()(?!https?://|mailto:|#)([^)\s#]+)((?:#[^)]*)?\))")
 
 
@@ -30,6 +32,8 @@ def rewritten(markdown: str, page: str) -> str:
             found = _PAGES[target]
         elif target.startswith("docs/"):
             found = target.removeprefix("docs/")
+        elif (result := _RESULT.fullmatch(target)) is not None:
+            found = f"results/{result[1]}.md" if result[2] == "README.md" else f"results/{result[2]}"
         elif target.startswith("examples"):
             found, rest = "reference/examples.md", f"#{anchor(target)})"
         else:

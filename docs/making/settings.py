@@ -12,12 +12,24 @@ from afbs.manual import Setting
 from afbs.sweeps.searching import SearchSettings
 from afbs.sweeps.settings import SweepSettings
 
-_KINDS = ("algorithm", "availability", "clusters", "data", "executor", "latency", "model", "partition", "transport")
+_KINDS = (
+    "algorithm",
+    "availability",
+    "clusters",
+    "data",
+    "executor",
+    "latency",
+    "model",
+    "partition",
+    "task",
+    "transport",
+)
 _WORDS = {
     "run": "How long, with how many at once, and from which seed.",
     "training": "How a client trains between two versions.",
     "evaluation": "When the model is tested, and on what.",
     "record": "What is written beyond the usual.",
+    "task": "What a batch is, what its loss is and what is measured.",
     "algorithm": "Who decides what counts.",
     "data": "What is learnt.",
     "partition": "Who has which samples.",
@@ -34,6 +46,8 @@ _MORE = {
     "data": "[Data, partitions, networks](../../data.md) says where they come from and what your own must look like.",
     "partition": "[Data, partitions, networks](../../data.md#partitions) compares them.",
     "clusters": "[Choose label privacy](../../howto/label-privacy.md) says which one to take.",
+    "task": "[Tasks, training and fairness](../../tasks.md) explains them, and how to write one.",
+    "training": "[A training function of your own](../../tasks.md#a-training-function-of-your-own) may take its place.",
     "transport": "[Deploy on Flower](../../deploy.md) explains the real one.",
     "executor": "[Use many machines](../../scale.md) compares them.",
     "sweep": "[Sweep and search](../../sweeps.md) explains it.",

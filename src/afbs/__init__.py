@@ -13,8 +13,10 @@ if TYPE_CHECKING:
     from afbs.core.selection import gradient_select
     from afbs.experiment import Interrupted, resume, run, verify
     from afbs.experiment.exporting import export_model, model
+    from afbs.experiment.serving import serve
     from afbs.experiment.tracing import export_trace
-    from afbs.interfaces import Algorithm, Availability, Latency, LocalRule, Pool
+    from afbs.interfaces import Algorithm, Availability, Latency, LocalRule, Pool, Task
+    from afbs.metrics import Metric
     from afbs.population import populate
     from afbs.record.result import Result, load
     from afbs.seeds import Key
@@ -48,6 +50,7 @@ __all__ = [
     "LocalRule",
     "Matrix",
     "Memory",
+    "Metric",
     "Order",
     "Outcome",
     "Pool",
@@ -55,6 +58,7 @@ __all__ = [
     "RunError",
     "Step",
     "Sweep",
+    "Task",
     "Update",
     "UserError",
     "Vector",
@@ -68,13 +72,14 @@ __all__ = [
     "populate",
     "resume",
     "run",
+    "serve",
     "sweep",
     "verify",
 ]
 __version__ = VERSION
 
 _HOMES = {
-    **dict.fromkeys(("Algorithm", "Availability", "Latency", "LocalRule", "Pool"), "afbs.interfaces"),
+    **dict.fromkeys(("Algorithm", "Availability", "Latency", "LocalRule", "Pool", "Task"), "afbs.interfaces"),
     **dict.fromkeys(("Ask", "ClientId", "ClientInfo", "Facts", "Matrix", "Memory"), "afbs.types"),
     **dict.fromkeys(("Order", "RunError", "Step", "Update", "UserError", "Vector"), "afbs.types"),
     **dict.fromkeys(("Interrupted", "resume", "run", "verify"), "afbs.experiment"),
@@ -82,11 +87,13 @@ _HOMES = {
     **dict.fromkeys(("export_model", "model"), "afbs.experiment.exporting"),
     "Buffer": "afbs.core.buffer",
     "Key": "afbs.seeds",
+    "Metric": "afbs.metrics",
     "Result": "afbs.record.result",
     "export_trace": "afbs.experiment.tracing",
     "gradient_select": "afbs.core.selection",
     "load": "afbs.record.result",
     "populate": "afbs.population",
+    "serve": "afbs.experiment.serving",
 }
 
 

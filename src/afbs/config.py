@@ -11,6 +11,7 @@ import inspect
 import math
 import sys
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_type_hints
@@ -19,6 +20,7 @@ from annotated_types import Ge, Gt, Le, Lt
 
 from afbs import registry
 from afbs.files import ENCODING, path_of, toml
+from afbs.imports import attribute
 from afbs.interfaces import (
     Algorithm,
     Availability,
@@ -27,9 +29,12 @@ from afbs.interfaces import (
     Latency,
     Partition,
     Source,
+    Task,
     Transport,
 )
 from afbs.native.choice import settled
+from afbs.record.reader import is_run, read_meta
+from afbs.tasks import check_task, with_target
 from afbs.types import ModelChoice, Training, UserError
 
 
@@ -69,7 +74,8 @@ class Evaluation:
     """Table `[evaluation]`: at which virtual times the model is tested. `every` adds every so many versions.
 
     With `validation`, that share of the training samples is set aside before clients are made, and the model is tested
-    on it: the test set is not looked at.
+    on it: the test set is not looked at. With `held_out`, every client sets that share of its own samples aside, and
+    the model is tested on each client's at `held_out_points` moments.
     """
 
     points: Annotated[int, Ge(1), Le(100_000)] = 150
@@ -78,10 +84,14 @@ class Evaluation:
     """Denser at the beginning, or evenly."""
     every: Annotated[int, Ge(0)] = 0
     """Also after every so many versions; 0 is never."""
-    target: Annotated[float, Ge(0), Le(1)] = 0.9
-    """The accuracy whose first moment tables report."""
+    target: Annotated[float, Ge(-1e30), Le(1e30)] | None = None
+    """The level of the task's first metric whose first moment tables report; unless told, what the task says."""
     validation: Annotated[float, Ge(0), Lt(1)] = 0.0
     """This share of the training samples is set aside, and the model tested on it instead of the test set."""
+    held_out: Annotated[float, Ge(0), Lt(1)] = 0.0
+    """Every client sets this share of its samples aside, at least one where it has two, and is tested on them."""
+    held_out_points: Annotated[int, Ge(1), Le(100_000)] = 10
+    """Moments of virtual time at which clients are tested, at equal distances, besides the start."""
 
     def grid(self, horizon: float) -> list[float]:
         """The initial model, `points` moments, the last of them the horizon."""
@@ -89,6 +99,11 @@ class Evaluation:
         if self.spacing == "log":
             shares = [0.001 ** (1 - share) for share in shares]
         return [0.0, *(round(horizon * share, 3) for share in shares)]
+
+    def client_grid(self, horizon: float) -> list[float]:
+        """The moments at which clients are tested on what they hold out."""
+        number = self.held_out_points
+        return [round(horizon * i / number, 3) for i in range(number + 1)] if self.held_out else []
 
 
 @dataclass(frozen=True)
@@ -112,6 +127,7 @@ class Config:
     latency: Latency
     availability: Availability
     clusters: LabelMechanism
+    task: Task
     algorithm: Algorithm[Any]
     transport: Transport
     executor: Executor
@@ -134,6 +150,7 @@ _PARTS: dict[str, tuple[str, type]] = {
     "latency": ("uniform", Latency),
     "availability": ("always", Availability),
     "clusters": ("projection", LabelMechanism),
+    "task": ("classification", Task),
     "algorithm": ("afbs", Algorithm),
     "transport": ("simulated", Transport),
     "executor": ("processes", Executor),
@@ -154,8 +171,8 @@ def load(
 
     Overrides are tables (`{"algorithm": {"buffer_size": 20}}`), single settings (`{"algorithm.buffer_size": 20}`) or
     a user's own objects (`{"algorithm": MyAlgorithm()}`). A new `name` keeps the settings that the new part takes too;
-    a new model starts with none. A user's own modules are looked for beside the file, in the current folder and in
-    `modules`, before anywhere else.
+    a new model starts with none. A user's own modules are looked for beside the file, around the package that it is in,
+    where the run had them whose folder it is in, in the current folder and in `modules`, before anywhere else.
     """
     places = _places(source, modules)
     if places:
@@ -175,9 +192,16 @@ def load(
     for table, settings in _SETTINGS.items():
         built[table] = _settings(table, settings, tables.get(table, {}))
         written[table] = _plain(built[table])
+    built["task"], written["task"] = _part("task", Task, tables.get("task", {}), _PARTS["task"][0])
+    tables["data"] = _own_data(tables.get("data", {}), built["task"])
     for table, (default, base) in _PARTS.items():
-        built[table], written[table] = _part(table, base, tables.get(table, {}), default)
+        if table not in built:
+            built[table], written[table] = _part(table, base, tables.get(table, {}), default)
     built["model"], written["model"] = _model(tables.get("model", {}))
+    built["evaluation"] = with_target(built["evaluation"], built["task"])
+    written["evaluation"] = _plain(built["evaluation"])
+    if built["training"].function:
+        built["training"], written["training"]["function"] = _with_function(built["training"])
     name = tables.get("name") or "-".join(written[part]["name"].rpartition(":")[2] for part in ("algorithm", "data"))
     return Config(name=name, tables={"name": name, **written}, modules=places, **built)
 
@@ -187,8 +211,19 @@ def _places(source: Config | Mapping[str, Any] | str | Path, modules: Sequence[s
     if isinstance(source, Config):
         own = source.modules
     elif not isinstance(source, Mapping):
-        own = (path_of("FILE.toml", source).parent, Path())
+        folder = path_of("FILE.toml", source).parent
+        own = (folder, *_around(folder), Path())
     return tuple(dict.fromkeys(str(Path(folder).resolve()) for folder in (*own, *modules)))
+
+
+def _around(folder: Path) -> list[str | Path]:
+    """Where the modules of a file in this folder may be, too: around the package that it is in, or where those of the
+    run were whose folder it is."""
+    found: list[str | Path] = [folder.resolve().parent] if (folder / "__init__.py").is_file() else []
+    if is_run(folder):
+        with suppress(UserError):  # whoever reads the run will say what is wrong with it
+            found += read_meta(folder).get("modules", [])
+    return found
 
 
 def accepts(part: Any, setting: str, value: Any) -> bool:
@@ -204,7 +239,7 @@ def accepts(part: Any, setting: str, value: Any) -> bool:
 
 def with_kernel(config: Config) -> Config:
     """The same with the kernel that a run is trained with from its first job to its last."""
-    model = settled(config.model, config.run.device)
+    model = settled(config.model, config.run.device, config.task.native and config.training.usual)
     table = {**config.tables["model"], "kernel": model.kernel}
     return dataclasses.replace(config, model=model, tables={**config.tables, "model": table})
 
@@ -212,7 +247,8 @@ def with_kernel(config: Config) -> Config:
 def _tables(source: Config | Mapping[str, Any] | str | Path) -> dict[str, Any]:
     if isinstance(source, Config):
         objects = {table: getattr(source, table) for table in _PARTS}
-        return {**source.tables, **objects, "model": source.model}
+        training = {**source.tables["training"], "function": source.training.function}
+        return {**source.tables, **objects, "model": source.model, "training": training}
     if isinstance(source, Mapping):
         return {key: dict(value) if isinstance(value, Mapping) else value for key, value in source.items()}
     path = path_of("FILE.toml", source)
@@ -220,6 +256,10 @@ def _tables(source: Config | Mapping[str, Any] | str | Path) -> dict[str, Any]:
         text = path.read_text(encoding=ENCODING)
     except FileNotFoundError:
         raise UserError(f"There is no file {path}.") from None
+    except IsADirectoryError:
+        inside = path / "config.toml"
+        hint = f" Its configuration is {inside}." if inside.is_file() else ""
+        raise UserError(f"{path} is a folder, not a configuration.{hint}") from None
     except (OSError, UnicodeDecodeError) as error:
         raise UserError(f"{path} cannot be read: {error}.") from error
     return toml(str(path), text)
@@ -250,11 +290,10 @@ def _part(table: str, base: type, given: Any, default: str) -> tuple[Any, dict[s
     if isinstance(given, type) and issubclass(given, base):
         _refuse_unfinished(table, given)
         given = given()
-    if base is Source:
-        given = _own_data(given)
     if isinstance(given, base):
         checked = _settings(table, type(given), _values(given)) if dataclasses.is_dataclass(given) else given
         _check_draws(checked)
+        check_task(checked)
         return checked, _as_table(checked)
     if not isinstance(given, Mapping):
         raise UserError(
@@ -269,6 +308,7 @@ def _part(table: str, base: type, given: Any, default: str) -> tuple[Any, dict[s
         raise UserError(f"`{table}.name` is {name!r}, which is not a subclass of afbs.interfaces.{base.__name__}.")
     built = _settings(table, part, settings)
     _check_draws(built)
+    check_task(built)
     return built, {"name": name, **_plain(built)}
 
 
@@ -281,19 +321,27 @@ def _check_draws(part: Any) -> None:
         )
 
 
-def _own_data(given: Any) -> Any:
-    """Arrays `(x, y)` or `(train_x, train_y, test_x, test_y)`, or a torch Dataset, as a source; else what was given."""
+def _own_data(given: Any, task: Task) -> Any:
+    """Arrays `(x, y)` or `(train_x, train_y, test_x, test_y)`, or a torch Dataset, as a source; else what was given.
+
+    Labels that are floating numbers are what is to be predicted, unless the task is to classify.
+    """
     if isinstance(given, Mapping | str | Source):
         return given
     if isinstance(given, tuple) and len(given) in (2, 4):
         from afbs.data import Arrays
 
-        return Arrays(*given)
+        return _with_numbers(Arrays(*given), task)
     if hasattr(given, "__getitem__") and hasattr(given, "__len__"):
         from afbs.data import from_torch
 
-        return from_torch(given)
+        return _with_numbers(from_torch(given), task)
     return given
+
+
+def _with_numbers(arrays: Any, task: Task) -> Any:
+    floating = "float" in str(getattr(arrays.train_y, "dtype", ""))
+    return dataclasses.replace(arrays, numbers=floating and not task.native)
 
 
 def _model(given: Any) -> tuple[ModelChoice, dict[str, Any]]:
@@ -316,6 +364,23 @@ def _model_choice(given: Any) -> ModelChoice:
         registry.check("model", name)
         name = registry.find("model", name) if registry.is_shadowed(name) else name
     return ModelChoice(name, settings, registry.checked("model.kernel", _KERNELS, kernel))
+
+
+def _with_function(training: Training) -> tuple[Training, str]:
+    """The training function itself, and the name under which it is written down."""
+    found, place = training.function, "training.function"
+    if isinstance(found, str):
+        found = attribute(place, found)
+    if not callable(found) or isinstance(found, type):
+        raise UserError(f"`{place}` must be a function `train(model, data, order)`, got {registry.short(found)}.")
+    try:
+        inspect.signature(found).bind("model", "data", "order")
+    except TypeError:
+        name = getattr(found, "__qualname__", type(found).__name__)
+        raise UserError(f"`{place}`: {name} must take three arguments: model, data, order.") from None
+    except ValueError:  # one that is written in C says nothing of its arguments
+        pass
+    return dataclasses.replace(training, function=found), _path(found)
 
 
 def _settings(table: str, cls: type, given: Any) -> Any:

@@ -13,7 +13,8 @@ import math
 import re
 import textwrap
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal, NamedTuple, get_args, get_origin, get_type_hints
+from types import NoneType, UnionType
+from typing import Any, Literal, NamedTuple, Union, get_args, get_origin, get_type_hints
 
 __all__ = ["GIVEN", "Setting", "settings"]
 
@@ -76,6 +77,8 @@ def _takes(wanted: Any) -> str:
     if hasattr(wanted, "__metadata__"):
         bounds = ", ".join(text for bound in wanted.__metadata__ for text in _bounds(bound))
         return f"{_takes(wanted.__origin__)} {bounds}".strip()
+    if get_origin(wanted) in (Union, UnionType):
+        return " or ".join(_takes(each) for each in get_args(wanted) if each is not NoneType)
     if get_origin(wanted) is Literal:
         return " | ".join(_toml(choice) for choice in get_args(wanted))
     origin = get_origin(wanted) or wanted
@@ -104,4 +107,4 @@ def _toml(value: Any) -> str:
         return f'"{value}"'
     if isinstance(value, int) and value >= 2**31:
         return f"2^{value.bit_length()} - 1" if value & (value + 1) == 0 else f"2^{round(math.log2(value))}"
-    return "{}" if value == {} else str(value)
+    return "none" if value is None else "{}" if value == {} else str(value)

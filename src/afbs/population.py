@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from afbs.clients.profile import label_counts
+from afbs.clients.profile import label_counts, strata
 from afbs.config import Config
 from afbs.seeds import Key
 from afbs.types import ClientId, ClientInfo, Dataset, Grouping, Split, UserError
@@ -19,15 +19,16 @@ _ROWS = 4096
 
 @dataclass(frozen=True)
 class Population:
-    """The clients of a run: their data, and what the server knows of them."""
+    """The clients of a run: their data, what the server knows of them, and what each holds out for testing."""
 
     dataset: Dataset
     split: Split
     grouping: Grouping | None
     clients: Sequence[ClientInfo]
+    held: Sequence[NDArray[np.int64]] = ()
 
     def label_counts(self) -> dict[ClientId, NDArray[np.int64]]:
-        return label_counts(self.dataset.train_y, self.split.indices, self.dataset.classes)
+        return label_counts(*strata(self.dataset.train_y, self.dataset.classes), self.split.indices)
 
     def owner_names(self) -> list[str] | None:
         """For each client what its owner is called, where every client is one owner's; else None."""
@@ -53,6 +54,7 @@ def populate(config: Config) -> Population:
     _check_form(dataset)
     _check_samples("train", dataset.train_x, dataset.train_y, dataset.classes)
     _check_samples("test", dataset.test_x, dataset.test_y, dataset.classes)
+    config.task.check(dataset)
     split = _split(config, dataset, kept)
     if not isinstance(split, Split):
         raise UserError(
@@ -72,14 +74,28 @@ def populate(config: Config) -> Population:
         )
     grouping = None
     if config.algorithm.clustered:
-        counts = label_counts(dataset.train_y, split.indices, dataset.classes)
+        counts = label_counts(*strata(dataset.train_y, dataset.classes), split.indices)
         most = max(1, awaits // 2)  # more clusters would leave a buffer fewer than two updates of each to compare
         grouping = config.clusters.group(counts, Key.root(config.run.seed, "clusters"), most)
     cluster_of = grouping.cluster_of if grouping else {}
+    split, held = _holding_out(split, config.evaluation.held_out, Key.root(config.run.seed, "held out"))
     clients = [
         ClientInfo(client, len(chosen), cluster_of.get(client, 0)) for client, chosen in enumerate(split.indices)
     ]
-    return Population(dataset, split, grouping, clients)
+    return Population(dataset, split, grouping, clients, held)
+
+
+def _holding_out(split: Split, share: float, key: Key) -> tuple[Split, Sequence[NDArray[np.int64]]]:
+    """What clients train on, and what each keeps for testing; who has one sample trains on it."""
+    if not share:
+        return split, ()
+    train, held = [], []
+    for client, chosen in enumerate(split.indices):
+        number = min(len(chosen) - 1, max(1, round(share * len(chosen))))
+        drawn = key.child(client).generator().permutation(len(chosen))
+        held.append(chosen[np.sort(drawn[:number])])
+        train.append(chosen[np.sort(drawn[number:])])
+    return replace(split, indices=train), held
 
 
 def _with_validation(dataset: Dataset, share: float, key: Key) -> tuple[Dataset, NDArray[np.int64]]:
@@ -102,9 +118,9 @@ def _with_validation(dataset: Dataset, share: float, key: Key) -> tuple[Dataset,
 def _split(config: Config, dataset: Dataset, kept: NDArray[np.int64] | None) -> Split:
     key = Key.root(config.run.seed, "partition")
     if kept is None:
-        return config.partition.split(dataset.train_y, dataset.owners, key)
+        return config.partition.split(strata(dataset.train_y, dataset.classes)[0], dataset.owners, key)
     owners = None if dataset.owners is None else dataset.owners[kept]
-    split: Any = config.partition.split(dataset.train_y[kept], owners, key)
+    split: Any = config.partition.split(strata(dataset.train_y[kept], dataset.classes)[0], owners, key)
     if not isinstance(split, Split):
         return split  # type: ignore[no-any-return]  # its caller says what is wrong with it
     _check_split(split, len(kept))
@@ -133,9 +149,13 @@ def _check_form(dataset: Dataset) -> None:
             )
 
 
-def _check_samples(split: str, samples: NDArray[Any], labels: NDArray[np.int64], classes: int) -> None:
+def _check_samples(split: str, samples: NDArray[Any], labels: NDArray[Any], classes: int) -> None:
     if len(samples) != len(labels) or not len(labels):
         raise UserError(f"`data`: {len(samples)} {split} samples with {len(labels)} labels; each sample needs one.")
+    if not classes:
+        _check_finite(f"the label of {split} sample", labels)
+        _check_finite(f"{split} sample", samples)
+        return
     if not np.issubdtype(labels.dtype, np.integer):
         raise UserError(f"`data`: the labels of the {split} samples must be whole numbers, got {labels.dtype}.")
     wrong = np.flatnonzero((labels < 0) | (labels >= classes))
@@ -145,12 +165,16 @@ def _check_samples(split: str, samples: NDArray[Any], labels: NDArray[np.int64],
             f"`data`: the label of {split} sample {where} is {int(labels[where])}; "
             f"with {classes} classes labels go from 0 to {classes - 1}."
         )
-    for start in range(0, len(samples), _ROWS) if np.issubdtype(samples.dtype, np.floating) else ():
+    _check_finite(f"{split} sample", samples)
+
+
+def _check_finite(what: str, values: NDArray[Any]) -> None:
+    for start in range(0, len(values), _ROWS) if np.issubdtype(values.dtype, np.floating) else ():
         with np.errstate(over="ignore"):
-            part = samples[start : start + _ROWS].astype(np.float32)
+            part = values[start : start + _ROWS].astype(np.float32)
         if not np.isfinite(part).all():
             where = start + int(np.argwhere(~np.isfinite(part))[0][0])
-            raise UserError(f"`data`: {split} sample {where} has a value that is not finite as float32.")
+            raise UserError(f"`data`: {what} {where} has a value that is not finite as float32.")
 
 
 def _check_split(split: Split, samples: int) -> None:

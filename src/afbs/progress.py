@@ -127,10 +127,9 @@ class _Speed:
 
 def _text(state: State, horizon: float, speed: _Speed) -> str:
     updates, virtual = speed.of(state)
-    accuracy = "–" if state.accuracy is None else f"{state.accuracy:.1%}"
     left = f"{_clock((horizon - state.time) / virtual)} left" if virtual > 0 and state.time < horizon else "done"
     return (
-        f"day {state.time / 86_400:.2f}/{horizon / 86_400:g} · v{state.version} · acc. {accuracy} · "
+        f"day {state.time / 86_400:.2f}/{horizon / 86_400:g} · v{state.version} · {state.metric.brief(state.value)} · "
         f"{updates:.0f} updates/s · {left if state.time else 'starting'}"
     )
 

@@ -22,6 +22,7 @@ from afbs.interfaces import (
     Latency,
     Partition,
     Source,
+    Task,
     Transport,
 )
 from afbs.types import UserError
@@ -51,6 +52,7 @@ _KINDS: dict[str, tuple[str, type | str]] = {
     "clusters": ("afbs.privacy", LabelMechanism),
     "transport": ("afbs.transports", Transport),
     "executor": ("afbs.executors", Executor),
+    "task": ("afbs.tasks", Task),
     "model": ("afbs.models", "torch.nn:Module"),
 }
 

@@ -22,6 +22,8 @@ Matrix: TypeAlias = NDArray[np.float32]
 Memory: TypeAlias = dict[str, NDArray[Any]]
 """What an algorithm's server keeps between two steps besides the model; named, so that a checkpoint can hold it.
 Numbers are kept as arrays of no dimension."""
+Tallies: TypeAlias = Mapping[str, Any]
+"""What a task counted over some samples: numbers and arrays by name. Over more samples they are added."""
 Facts: TypeAlias = Mapping[str, Any]
 """What an algorithm found out about the content of updates: numbers, or lists of them."""
 
@@ -215,20 +217,21 @@ class Fetch(NamedTuple):
 
 
 class Evaluate(NamedTuple):
-    """Test the vector in slot `base` on one part of the test set."""
+    """Test the vector in slot `base` on one part of the test set; if `local`, on what some clients hold out."""
 
     task: int
     base: int
     part: int
+    local: bool = False
 
 
-Task: TypeAlias = Train | Fetch | Evaluate
+Assignment: TypeAlias = Train | Fetch | Evaluate
 
 
 class Shipped(NamedTuple):
     """How a `Train` or a `Fetch` ended. Unless it is `done` its vector must not count.
 
-    Before it, its worker was idle for `waited` seconds.
+    Before it, its worker was idle for `waited` seconds. `told` is what a training function of the user's own returned.
     """
 
     task: int
@@ -237,28 +240,28 @@ class Shipped(NamedTuple):
     samples: int = 0
     seconds: float = 0.0
     waited: float = 0.0
+    told: Mapping[str, float] = {}
 
 
 class Evaluated(NamedTuple):
-    """One part of the test set is done: `confusion[true, predicted]` and the sum of the losses."""
+    """One part of an evaluation is done; `totals` are what its task adds up over parts."""
 
     task: int
-    confusion: NDArray[np.int64]
-    loss: float
+    totals: Tallies
     seconds: float
     waited: float = 0.0
 
 
 class Score(NamedTuple):
-    """What an evaluation of the whole test set found; the loss is a mean."""
+    """What an evaluation found: numbers by name. `details` are told with them, `last` only of the last evaluation."""
 
-    accuracy: float
-    loss: float
-    confusion: NDArray[np.int64]
+    values: Mapping[str, float]
+    details: Mapping[str, Any] = {}
+    last: Mapping[str, Any] = {}
 
 
 _OPTIMIZERS = {
-    "momentum": ("momentum", "nesterov"),
+    **dict.fromkeys(("momentum", "remember"), ("momentum", "nesterov")),
     **dict.fromkeys(("beta1", "beta2", "epsilon"), ("adam", "adamw")),
 }
 """Which optimizers a setting is for, where it is not for all."""
@@ -272,7 +275,8 @@ class Training:
     default the mean length of a synchronous round in the paper's setting, 6000 s · 120/121), or never.
     A last batch that is smaller than the others is kept, dropped, or merged with the one before it.
     A job has `steps` steps, or if that is 0 `epochs` epochs; over them its rate may fall to 0 by a `schedule`.
-    An optimizer remembers nothing from one job to the next.
+    An optimizer remembers nothing from one job to the next, unless it is to `remember`.
+    With a `function` of the user's own, `train(model, data, order)`, that trains instead.
     """
 
     epochs: Annotated[int, Ge(1), Le(1_000_000)] = 5
@@ -297,6 +301,8 @@ class Training:
     """What follows the gradient; plain `sgd` is the fastest."""
     momentum: Annotated[float, Ge(0), Lt(1)] = 0.9
     """Of `momentum` and `nesterov`."""
+    remember: bool = False
+    """A client's momentum goes on where its last job ended; else it begins anew with every job."""
     beta1: Annotated[float, Ge(0), Lt(1)] = 0.9
     """Of `adam` and `adamw`: how long their mean of gradients remembers."""
     beta2: Annotated[float, Ge(0), Lt(1)] = 0.999
@@ -307,6 +313,15 @@ class Training:
     """Added to the gradient as this times the weights; `adamw` shrinks the weights apart from it."""
     clip_norm: Annotated[float, Gt(0)] = inf
     """The longest that a gradient, over all parameters, may be; a longer one is shortened to it."""
+    precision: Literal["float32", "bfloat16"] = "float32"
+    """Forward and loss are computed in it where torch deems it safe; weights and steps are always float32."""
+    function: str | Callable[..., Any] = ""
+    """A training function of one's own, as `package.module:name`; the settings are then advice to it."""
+
+    @property
+    def usual(self) -> bool:
+        """Whether a step follows the gradient of the task's loss in float32, as the native kernels compute it."""
+        return not self.function and self.precision == "float32"
 
     def __post_init__(self) -> None:
         for each in fields(self):
@@ -337,6 +352,8 @@ class ModelChoice:
 class Dataset:
     """Samples and labels, usually memory-mapped, as they are stored: images as uint8 (N, channels, height, width).
 
+    Labels are classes from 0 on, below `classes`; where `classes` is 0 they are numbers, one or a row a sample.
+
     A model is given `(x / 255 - shift) / scale` where x is uint8 (one shift and scale a channel), `(x - shift) / scale`
     where x is floating, and x itself, as int64, where x holds token ids below `tokens` (0 is padding).
     `owners` says whose sample each training sample is, where the data knows (natural clients). `names` are those of the
@@ -344,9 +361,9 @@ class Dataset:
     """
 
     train_x: NDArray[Any]
-    train_y: NDArray[np.int64]
+    train_y: NDArray[Any]
     test_x: NDArray[Any]
-    test_y: NDArray[np.int64]
+    test_y: NDArray[Any]
     classes: int
     shift: tuple[float, ...] = (0.0,)
     scale: tuple[float, ...] = (1.0,)

@@ -44,7 +44,7 @@ from tiny import TINY, command, lines, run, settings, toml
         ({"run.virtual_days": float("inf")}, "`run.virtual_days` must be a finite number, got inf."),
         ({"run.virtual_days": float("nan")}, "`run.virtual_days` must be"),
         ({"training.lr_decay_unit": "epoch"}, "'update', 'virtual_time' or 'none', got 'epoch'."),
-        ({"evaluation.target": 85}, "`evaluation.target` must be less than or equal to 1, got 85."),
+        ({"evaluation.target": 85}, "`evaluation.target` must be between 0 and 1, as accuracy is a share, got 85."),
         ({"run": 3}, "`[run]` must be a table, got 3."),
         ({"algorithm": 3}, "`[algorithm]` must be a table or an afbs.interfaces.Algorithm, got 3."),
         ({"algorithm.name": 3}, "`algorithm.name` must be text, got 3."),
@@ -388,7 +388,7 @@ def test_a_record_with_a_torn_last_line_can_still_be_read(tmp_path: Path) -> Non
     result = run(tmp_path)
     with (result.folder / "events.jsonl").open("ab") as file:
         file.write(b'{"event":"step","ver')
-    assert afbs.load(result.folder).final_accuracy == result.final_accuracy
+    assert afbs.load(result.folder).final == result.final
 
 
 def test_numbers_in_the_record_are_all_finite_json(tmp_path: Path) -> None:

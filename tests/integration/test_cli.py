@@ -35,7 +35,7 @@ def test_a_run_ends_with_a_table_and_its_folder_and_code_0(
     said = capsys.readouterr().out
     facts = afbs.load(tmp_path / "run").record.result
     assert facts is not None
-    for words in ("best", "final", "to 50%", "trained", "dropped", "wall", f"{facts['best_accuracy']:.2%}"):
+    for words in ("best", "final", "to 50%", "trained", "dropped", "wall", f"{facts['best']:.2%}"):
         assert words in said
     assert f"Folder: {tmp_path / 'run'}" in said
 

@@ -49,4 +49,4 @@ def test_natural_clients_of_a_users_own_arrays_can_be_trained(tmp_path: Path, mo
     assert len(population.clients) == 8
     assert sum(client.examples for client in population.clients) == len(population.dataset.train_y)
     result = run(tables, folder=tmp_path / "run")
-    assert result.final_accuracy > 0.8
+    assert result.final > 0.8

@@ -50,7 +50,7 @@ def test_the_network_comes_back_with_the_final_weights(tmp_path: Path) -> None:
         assert not module.training
         flat = torch.cat([parameter.detach().flatten() for parameter in module.parameters()]).numpy()
         assert flat.tobytes() == result.params.tobytes()
-    assert accuracy(module) == pytest.approx(result.final_accuracy, abs=1e-9)
+    assert accuracy(module) == pytest.approx(result.final, abs=1e-9)
 
 
 def test_a_network_given_as_an_object_is_given_again_with_its_recorded_settings(tmp_path: Path) -> None:
@@ -59,7 +59,7 @@ def test_a_network_given_as_an_object_is_given_again_with_its_recorded_settings(
     assert isinstance(module, Tied)
     assert module.first.weight is module.again.weight
     assert module.first.weight.shape == (7, 64)
-    assert accuracy(module) == pytest.approx(result.final_accuracy, abs=1e-9), "the drawn places are the run's"
+    assert accuracy(module) == pytest.approx(result.final, abs=1e-9), "the drawn places are the run's"
 
 
 def test_neither_data_nor_the_state_of_torch_is_touched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -89,7 +89,7 @@ def test_a_record_that_does_not_say_what_its_input_is_falls_back_on_the_data(tmp
     meta = json.loads((result.folder / "meta.json").read_text())
     del meta["input"]
     (result.folder / "meta.json").write_text(json.dumps(meta))
-    assert accuracy(afbs.model(result.folder)) == pytest.approx(result.final_accuracy, abs=1e-9)
+    assert accuracy(afbs.model(result.folder)) == pytest.approx(result.final, abs=1e-9)
 
 
 @pytest.mark.parametrize("shape", [[2**50], [2**40, 2**40]], ids=str)
@@ -112,10 +112,11 @@ def test_another_network_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_run_that_has_not_ended_has_no_model(tmp_path: Path) -> None:
-    result = run(tmp_path)
-    (result.folder / "model.safetensors").unlink()
+    folder = run(tmp_path).folder
+    (folder / "model.safetensors").unlink()
+    (folder / "result.json").unlink()
     with pytest.raises(afbs.UserError, match="has no final model: the run has not ended"):
-        afbs.model(result)
+        afbs.model(folder)
 
 
 @pytest.mark.parametrize("ending", ["pt", "safetensors"])
@@ -126,7 +127,7 @@ def test_a_file_knows_the_parameters_by_name(ending: str, tmp_path: Path) -> Non
     assert {"norm.running_mean", "first.weight", "again.weight", "last.bias", "places"} <= set(named)
     fresh = Tied((1, 8, 8), 10)
     fresh.load_state_dict(named)
-    assert accuracy(fresh.eval()) == pytest.approx(result.final_accuracy, abs=1e-9)
+    assert accuracy(fresh.eval()) == pytest.approx(result.final, abs=1e-9)
     assert [file.name for file in tmp_path.iterdir() if file.is_file()] == [path.name]
 
 
@@ -135,7 +136,7 @@ def test_an_onnx_file_is_made_from_samples_of_the_right_kind(tmp_path: Path, mon
 
     def written(module: nn.Module, samples: tuple[Tensor], file: str, **options: Any) -> None:
         assert samples[0].shape[1:] == (1, 8, 8)
-        assert accuracy(module) == pytest.approx(result.final_accuracy, abs=1e-9)
+        assert accuracy(module) == pytest.approx(result.final, abs=1e-9)
         Path(file).write_bytes(b"a graph")
 
     monkeypatch.setattr("importlib.util.find_spec", lambda name: name)
@@ -173,7 +174,9 @@ def test_the_command_writes_a_model_or_a_trace(
         f"layers.{layer}.{kind}" for layer in (1, 3) for kind in ("weight", "bias")
     }
     assert command(monkeypatch, "export", folder, "--trace", tmp_path / "fleet.csv") == 0
-    assert capsys.readouterr().out == f"Wrote {tmp_path / 'fleet.csv'}.\n"
+    said, _, simulate = capsys.readouterr().out.partition("\n")
+    assert said == f"Wrote {tmp_path / 'fleet.csv'}."
+    assert simulate.startswith(f"To run on it: afbs run {folder / 'config.toml'} ")
     assert (tmp_path / "fleet.csv").read_text().startswith("client,start,duration\n")
 
 

@@ -12,15 +12,18 @@ import numpy as np
 import pytest
 import torch
 from flwr.app import Context, RecordDict, UserConfig
+from torch.utils.data import TensorDataset
 from typer.testing import CliRunner
 
 import afbs
 from afbs.apps import Lesson
 from afbs.apps.client import client_app, node_of
+from afbs.apps.data import samples
 from afbs.apps.setup import configuration, on_node
 from afbs.cli import app as commands
 from afbs.executors.inline import InlineSession
-from afbs.types import UserError
+from afbs.experiment.serving import serve
+from afbs.types import Dataset, UserError
 from deployment import CLIENTS, Deployment, tables
 from grid import MemoryNode
 from small import Softmax
@@ -62,19 +65,20 @@ def test_a_training_function_of_ones_own_changes_the_network(tmp_path: Path) -> 
     deployment = Deployment(tmp_path, settings, clients=0)
     seen: list[Lesson] = []
 
-    def train(network: torch.nn.Module, samples: torch.Tensor, labels: torch.Tensor, lesson: Lesson) -> dict[str, int]:
-        seen.append(lesson)
-        assert len(samples) == len(labels) == 10
+    def train(model: torch.nn.Module, data: TensorDataset, order: Lesson) -> dict[str, float]:
+        seen.append(order)
+        assert len(data) == 10
         with torch.no_grad():
-            for parameter in network.parameters():
-                parameter.add_(lesson.rate)
-        return {"steps": 1, "samples": len(labels)}
+            for parameter in model.parameters():
+                parameter.add_(order.rate)
+        return {"steps": 1, "samples": len(data), "loss": 0.25}
 
     with_apps(deployment, train=train)
     result = deployment.serve()
     assert {(lesson.rate, lesson.epochs, lesson.batch_size) for lesson in seen} == {(0.5, 2, 4)}
     initial = InlineSession(deployment.workload()).initial()
     np.testing.assert_allclose(result.params, initial + 0.5, rtol=1e-6)
+    assert result.told.loss.tolist() == [0.25] * 3, "what it returns is in the server's record"
 
 
 def test_what_a_loader_got_wrong_is_said_in_a_sentence(tmp_path: Path) -> None:
@@ -147,3 +151,21 @@ def test_the_commands_for_simulations_leave_a_deployments_folder_alone(tmp_path:
     with pytest.raises(UserError, match="is for real clients"):
         afbs.run(deployment.tables, folder=tmp_path / "new", progress=False, **deployment.overrides)
     assert (deployment.folder / "events.jsonl").read_bytes() == before
+
+
+def test_labels_that_are_numbers_are_taken_as_such_where_the_task_is_not_to_classify() -> None:
+    given = (np.zeros((3, 2), np.float32), np.array([0.5, 1.0, 2.0]))
+    data = samples(given, "`load`", numbers=True)
+    assert (data.classes, data.train_y.dtype) == (0, np.float32)
+    with pytest.raises(UserError, match="for each one a whole number from 0 on"):
+        samples(given, "`load`")
+    with pytest.raises(UserError, match="a label is not finite"):
+        samples((given[0], np.array([0.5, np.nan, 2.0])), "`load`", numbers=True)
+
+
+def test_an_algorithm_that_asks_for_labels_is_refused_where_they_are_numbers(tmp_path: Path) -> None:
+    config = configuration(tables("afbs"), {}, {"model": Softmax, "task": "regression"})
+    numbers = Dataset(*(np.zeros((3, 2), np.float32), np.zeros(3, np.float32)) * 2, 0)
+    with pytest.raises(UserError, match="asks clients how many samples of each class they have"):
+        serve(config, lambda brief: pytest.fail("nobody is asked"), tmp_path / "run", dataset=numbers)
+    assert not (tmp_path / "run").exists()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,7 @@ from afbs import registry
 from afbs.algorithms.afbs import AFBS
 from afbs.algorithms.fedavg import FedAvg
 from afbs.algorithms.fedbuff import FedBuff
-from afbs.engine.evaluations import Timetable
+from afbs.engine.evaluations import Subject, Timetable
 from afbs.engine.live import LiveRun
 from afbs.engine.plan import follow, plan
 from afbs.engine.witness import Witness
@@ -26,6 +26,8 @@ from afbs.record.lines import PLANNED, line_of
 from afbs.record.recorder import Recorder
 from afbs.record.seal import lines, read_seal
 from afbs.record.writer import Writer
+from afbs.tasks import on_test_set
+from afbs.tasks.classification import Classification
 from afbs.transports.replay import Replay
 from afbs.types import ClientInfo, Decided, Event, Stopped, Training, Waiting
 from federation import World, quadratic
@@ -68,6 +70,10 @@ def quick(order: Any) -> float:
     return 0.002 + 0.003 * ((order.client * 7 + order.occurrence * 3) % 5)
 
 
+def subject(grid: Sequence[float]) -> Subject:
+    return Subject("eval", Timetable(grid), 1, on_test_set(Classification()))
+
+
 def fleet_of(algorithm: Algorithm[Any], **settings: Any) -> Fleet:
     world = quadratic(CLIENTS, seed=5, size=6, dtype=np.float32)
     return Fleet(world, algorithm, settings.pop("lasts", quick), **settings)
@@ -100,7 +106,7 @@ def serve(
         original = writer.line
         writer.line = lambda *given: (original(*given), writer.sync(), after())  # type: ignore[method-assign, func-returns-value, assignment]
         grid = [evaluate * number for number in range(1, 50)]
-        run = LiveRun(algorithm, FleetSession(fleet), recorder, Timetable(grid), front.publish)
+        run = LiveRun(algorithm, FleetSession(fleet), recorder, subject(grid), front.publish)
         run.go(decisions(algorithm, world, front, **settings), checkpoint, Witness(recorded) if recorded else None)
     return run
 
@@ -252,7 +258,7 @@ def test_a_stop_is_heard_while_nothing_arrives(tmp_path: Path) -> None:
     (tmp_path / "checkpoints").mkdir()
     with Writer(tmp_path) as writer:
         recorder = Recorder(writer, "test", live=True)
-        run = LiveRun(fleet.algorithm, FleetSession(fleet), recorder, Timetable([]), connection.publish)
+        run = LiveRun(fleet.algorithm, FleetSession(fleet), recorder, subject([]), connection.publish)
         stopping.append(run)
         with pytest.raises(KeyboardInterrupt):
             run.go(decisions(fleet.algorithm, fleet.world, connection))

@@ -53,7 +53,7 @@ def test_the_list_names_every_run_and_its_state(tmp_path: Path) -> None:
     (tmp_path / "odd" / "meta.json").write_text('{"schema": 7}')
     runs = {run["id"]: run for run in client(tmp_path).get("/api/runs").json()["runs"]}
     assert runs["one"]["state"] == "ended"
-    assert runs["one"]["accuracy"] == 0.6
+    assert runs["one"]["value"] == "60.0 %"
     assert runs["deep/two"]["state"] == "running"
     assert runs["odd"]["state"] == "unreadable"
     assert "schema 7" in runs["odd"]["remark"]
@@ -74,7 +74,7 @@ def test_a_line_that_is_appended_arrives_and_nothing_else_does(tmp_path: Path) -
             file.write(json.dumps(line) + "\n")
         second = next(said)
         assert not second["fresh"]
-        assert [row[2] for row in second["evals"]] == [0.7]
+        assert [row[3] for row in second["evals"]] == [0.7]
 
 
 def test_two_runs_are_told_in_one_stream(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -9,6 +10,9 @@ from pathlib import Path
 
 import tomli_w
 
+from afbs import registry
+from afbs.config import load
+from afbs.record.schema import SCHEMA
 from tiny import settings
 
 TEST = """
@@ -88,3 +92,20 @@ def test_a_module_that_fails_is_a_sentence_and_exit_code_2(tmp_path: Path) -> No
         assert f"{tmp_path.resolve()}/mine.py, line 3" in done.stderr
         assert "Traceback" not in done.stderr
         assert "importlib" not in done.stderr
+
+
+def test_modules_are_found_around_the_package_of_a_file_and_where_a_run_had_them(tmp_path: Path) -> None:
+    """As in a Flower app, whose configuration is in its package; and as in the run folder that it leaves."""
+    package, run = tmp_path / "place" / "somebodys", tmp_path / "run"
+    package.mkdir(parents=True)
+    (package / "__init__.py").touch()
+    (package / "net.py").write_text(TEST)
+    (package / "afbs.toml").write_text('[model]\nname = "somebodys.net:Net"\n')
+    config = load(package / "afbs.toml")
+    assert registry.find("model", str(config.model.build)).__module__ == "somebodys.net"
+    run.mkdir()
+    (run / "config.toml").write_text((package / "afbs.toml").read_text())
+    (run / "meta.json").write_text(json.dumps({"schema": SCHEMA, "modules": list(config.modules)}))
+    assert set(config.modules) <= set(load(run / "config.toml").modules)
+    (run / "meta.json").write_text("torn")
+    assert str(run) in load(run / "config.toml").modules

@@ -20,7 +20,18 @@ import pages
 from pages import ROOT
 from tiny import command, settings, toml
 
-MOMENTS = ("list", "report", "figures", "export", "verify", "show", "new", "audit my.toml", "data clean")
+MOMENTS = (
+    "list",
+    "report",
+    "figures",
+    "export",
+    "verify",
+    "show",
+    "new",
+    "audit my.toml",
+    "data clean",
+    "reproduce list",
+)
 NEEDS_RUNS = ("docs/report", "docs/deploy")
 ELSEWHERE = {
     "make test": "it is what runs this",
@@ -47,6 +58,9 @@ ELSEWHERE = {
     "afbs fleet run examples/flower-mnist": "test_flower_cluster.py",
     "afbs fleet down": "test_flower_cluster.py",
     "flower-supernode … --node-config 'client-id=7 home=\"/var/lib/afbs\"'": "test_flower_cluster.py",
+    "afbs reproduce table2 --dataset mnist": "test_reproduce.py, with the setting shrunk; this takes hours",
+    "afbs reproduce table4 --dataset mnist --clusters 1 --virtual-days 0.5": "the same; this takes minutes",
+    "afbs reproduce all": "the same; this takes days",
     "afbs compare examples/ablations/*.toml --seeds 1,2,3 --report ablations.html": "test_ablations.py runs each file",
 }
 PAGES = {

@@ -60,9 +60,9 @@ def test_gradient_select_on_plain_lists() -> None:
 
 def test_a_result_has_a_table_numbers_and_the_model(tmp_path: Path) -> None:
     result = run(tmp_path)
-    assert list(result.history.columns) == ["time", "version", "accuracy", "loss", "wall"]
-    assert result.best_accuracy == result.history.accuracy.max()
-    assert result.final_accuracy == result.history.accuracy.iloc[-1]
+    assert list(result.history.columns) == ["time", "version", "accuracy", "loss", "f1", "wall"]
+    assert result.best == result.history.accuracy.max()
+    assert result.final == result.history.accuracy.iloc[-1]
     assert result.time_to(0.0) == 0.0
     assert result.time_to(1.1) is None
     assert result.params.dtype == np.float32
@@ -106,7 +106,7 @@ class Net(nn.Module):
 @pytest.mark.parametrize("model", [Net, {"name": Net, "hidden": 3}, lambda shape, classes: Net(shape, classes, 4)])
 def test_a_model_of_ones_own(model: Any, tmp_path: Path) -> None:
     result = run(tmp_path, model=model)
-    assert result.best_accuracy > 0.2
+    assert result.best > 0.2
 
 
 def test_a_model_without_arguments_is_built_as_it_is(tmp_path: Path) -> None:
@@ -143,7 +143,7 @@ def test_data_of_ones_own_as_arrays_as_a_torch_dataset_and_as_a_source(tmp_path:
             "split": (x, y, x[:40], y[:40]),
         }.items()
     }
-    assert all(result.best_accuracy > 0.4 for result in results.values())
+    assert all(result.best > 0.4 for result in results.values())
     assert results["arrays"].params.tobytes() == results["torch"].params.tobytes()
 
 
@@ -208,7 +208,7 @@ def test_a_scripts_own_classes_reach_the_workers_without_a_guard(tmp_path: Path)
         "        return self.dense(x.flatten(1))\n"
         "import json, sys\n"
         "result = afbs.run(json.loads(sys.argv[1]), model=Mine)\n"
-        "print(result.best_accuracy)\n"
+        "print(result.best)\n"
     )
     tables = {**TINY, "executor": {"name": "processes", "workers": 1}, "model": {}}
     command = [sys.executable, "script.py", json.dumps(tables)]
@@ -242,4 +242,4 @@ def test_progress_is_reported_while_a_run_goes_on(tmp_path: Path) -> None:
     assert result.record.result is not None
     assert [state.version for state in seen] == sorted(state.version for state in seen)
     assert (seen[-1].time, seen[-1].version) == (0.15 * 86_400, result.record.result["versions"])
-    assert seen[-1].accuracy == result.final_accuracy
+    assert seen[-1].value == result.final

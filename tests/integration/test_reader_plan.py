@@ -18,7 +18,7 @@ def test_counts_agree_with_the_result(tmp_path: Path, algorithm: str) -> None:
     assert run.result["updates"]["used"] == run.updates.used.sum()
     assert run.result["updates"]["dropped"] == (~run.updates.used).sum()
     assert run.result["updates"]["arrived"] == run.arrivals
-    assert run.result["best_accuracy"] == run.best_accuracy
+    assert run.result["best"] == run.best
     assert run.result["time_to_target"] == run.time_to(0.5)
 
 
@@ -27,4 +27,4 @@ def test_a_killed_run_reads_without_its_torn_line(tmp_path: Path) -> None:
     assert run.result is None
     assert run.end is None
     assert run.unreadable == 1
-    assert len(run.evals.accuracy) > 30
+    assert len(run.evals.of("accuracy")) > 30

@@ -21,7 +21,7 @@ from synthetic import columns, write_small
 def run(tmp_path: Path) -> Path:
     step = {"version": 1, "time": 5.0, "used": columns((1, 0, 9), (2, 2, 9), weights=[0.5, 0.25]), "dropped": {}}
     folder = write_small(tmp_path / "run", [0.1, 0.6], steps=[step], config={"training": {"lr": 0.1}})
-    (folder / "result.json").write_text('{"final_accuracy": 0.6, "sha256": "x", "updates": {"used": 2}}')
+    (folder / "result.json").write_text('{"final": 0.6, "sha256": "x", "updates": {"used": 2}}')
     return folder
 
 
@@ -55,7 +55,7 @@ def test_tensorboard_reads_back_what_was_written(run: Path) -> None:
     events.Reload()
     assert [(point.step, round(point.value, 6)) for point in events.Scalars("eval/accuracy")] == [(0, 0.1), (1, 0.6)]
     assert events.Scalars("step/weight")[0].value == 0.75
-    assert round(events.Scalars("result/final_accuracy")[0].value, 6) == 0.6
+    assert round(events.Scalars("result/final")[0].value, 6) == 0.6
     assert "training.lr = 0.1" in events.Tensors("config")[0].tensor_proto.string_val[0].decode()
 
 
@@ -72,7 +72,7 @@ def test_mlflow_is_given_settings_metrics_and_an_end(run: Path, monkeypatch: pyt
     export(run, "mlflow", destination="file:elsewhere")
     assert said[:3] == [("at", "file:elsewhere"), ("start", "run"), ("params", "0.1")]
     assert (1, {"eval/accuracy": 0.6, "eval/loss": 0.4, "eval/time": 100.0, "eval/wall": 0.1}) in said
-    assert said[-2:] == [(None, {"result/final_accuracy": 0.6}), "end"]
+    assert said[-2:] == [(None, {"result/final": 0.6}), "end"]
 
 
 def test_wandb_is_given_settings_numbers_and_an_end(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -99,7 +99,7 @@ def test_wandb_is_given_settings_numbers_and_an_end(run: Path, monkeypatch: pyte
     assert (opened[0]["project"], opened[0]["name"]) == ("afbs", "run")
     assert config["training.lr"] == "0.1"
     assert [line["version"] for line in logged] == [1, 0, 1]
-    assert summary == {"final_accuracy": 0.6}
+    assert summary == {"final": 0.6}
     assert ended == [True]
 
 

@@ -101,7 +101,7 @@ def test_a_committed_configuration_does_its_run_again_to_the_bit(small: Path, tm
     again = afbs.run(place / "config.toml", folder=tmp_path / "again", executor=inline, progress=False)
     committed = json.loads((place / "cell.json").read_text())
     assert (again.record.result or {})["sha256"] == committed["sha256"]
-    assert again.best_accuracy == committed["best"]
+    assert again.best == committed["best"]
 
 
 def test_a_damaged_result_is_named(

@@ -40,7 +40,7 @@ def test_afbs_trains_exactly_what_it_uses(tmp_path: Path) -> None:
 @pytest.mark.parametrize("algorithm", registry.names("algorithm"))
 def test_every_algorithm_learns(algorithm: str, tmp_path: Path) -> None:
     result = run(tmp_path, algorithm={"name": algorithm}, **{"run.virtual_days": 0.5})
-    assert result.best_accuracy > result.history.accuracy.iloc[0] + 0.15
+    assert result.best > result.history.accuracy.iloc[0] + 0.15
     assert np.isfinite(result.params).all()
 
 
@@ -66,8 +66,8 @@ def test_the_summary_is_what_the_events_say(tmp_path: Path) -> None:
     facts = result.record.result
     assert facts is not None
     evals = told(result.folder, "eval")
-    assert facts["best_accuracy"] == max(line["accuracy"] for line in evals)
-    assert facts["final_accuracy"] == evals[-1]["accuracy"]
+    assert facts["best"] == max(line["accuracy"] for line in evals)
+    assert facts["final"] == evals[-1]["accuracy"]
     reached = [line["time"] for line in evals if line["accuracy"] >= 0.5]
     assert facts["time_to_target"] == (reached[0] if reached else None)
     assert facts["versions"] == len(told(result.folder, "step"))

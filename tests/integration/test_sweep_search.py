@@ -31,7 +31,7 @@ class Played:
     rate: float
 
     @property
-    def final_accuracy(self) -> float:
+    def final(self) -> float:
         return 1.0 - abs(np.log10(self.rate) + 1.0)
 
 

@@ -8,13 +8,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
+from safetensors.numpy import save
 
 import afbs
 import tiny
 from afbs import registry
 from afbs.core import selection
 from afbs.experiment.running import Interrupted
+from afbs.record.final import sha256
 
 ALGORITHMS = registry.names("algorithm")
 SEVERAL: dict[str, dict[str, Any]] = {
@@ -70,10 +73,51 @@ def test_trained_again_the_model_is_the_same(finished: Path) -> None:
     assert verdict.trained
 
 
-def test_another_final_model_is_noticed(copy: Path) -> None:
+def swapped(folder: Path, params: Any) -> str:
+    """Another final model in the file; its digest."""
+    (folder / "model.safetensors").write_bytes(save({"params": params}))
+    return sha256(params)
+
+
+def test_a_run_that_trains_to_another_model_is_noticed(copy: Path) -> None:
     result = json.loads((copy / "result.json").read_text())
-    (copy / "result.json").write_text(json.dumps({**result, "sha256": "0" * 64}))
+    digest = swapped(copy, np.zeros_like(afbs.load(copy).params))
+    (copy / "result.json").write_text(json.dumps({**result, "sha256": digest}))
+    assert afbs.verify(copy).good
     assert "the final model is another" in afbs.verify(copy, train=True).problem
+
+
+def test_a_final_model_that_is_not_the_runs_is_noticed_by_everyone_who_reads_it(copy: Path) -> None:
+    swapped(copy, np.zeros_like(afbs.load(copy).params))
+    for train in (False, True):
+        assert "is not the model that the run ended with" in afbs.verify(copy, train=train).problem
+    with pytest.raises(afbs.UserError, match="is not the model that the run ended with"):
+        afbs.export_model(copy, copy / "model.pt")
+
+
+def test_a_final_model_that_is_gone_is_computed_again_as_the_sentence_says(copy: Path) -> None:
+    before = afbs.load(copy).params
+    (copy / "model.safetensors").unlink()
+    assert "is gone, though the run has ended" in afbs.verify(copy).problem
+    (copy / "result.json").unlink()
+    assert (afbs.resume(copy, progress=False).params == before).all()
+
+
+@pytest.mark.parametrize(("table", "line"), [("training", "epochs = 2"), ("run", "virtual_days = 0.15")])
+def test_a_setting_that_decides_no_step_is_noticed_too(copy: Path, table: str, line: str) -> None:
+    text = (copy / "config.toml").read_text()
+    assert line in text
+    (copy / "config.toml").write_text(text.replace(line, line + "5" if "." in line else "epochs = 3"))
+    assert afbs.verify(copy).problem == f"`[{table}]` in `config.toml` is not what the run began with."
+
+
+def test_a_record_that_is_not_the_results_is_told_to_everyone_who_reads_it(copy: Path) -> None:
+    assert afbs.load(copy).record.problems == ()
+    text = (copy / "events.jsonl").read_text()
+    for changed in ("", text + text.splitlines()[-1] + "\n", text.replace('"accuracy":0.', '"accuracy":0.9')):
+        (copy / "events.jsonl").write_text(changed)
+        (problem,) = afbs.load(copy).record.problems
+        assert "is not the record that `result.json` was written for" in problem
 
 
 def numbers(line: dict[str, Any], path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:

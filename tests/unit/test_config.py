@@ -118,7 +118,7 @@ class Needy(Latency):
     seconds: float
     per: Any = "job"
 
-    def duration(self, client: Any, start: float, key: Any) -> float:
+    def duration(self, client: Any, start: float, key: Any, work: float = 1.0) -> float:
         return self.seconds
 
 
@@ -129,7 +129,7 @@ class OnlyForCheckers(Latency):
     seconds: "Nowhere" = 3.0  # type: ignore[name-defined]  # noqa: F821, UP037
     per: Any = "job"
 
-    def duration(self, client: Any, start: float, key: Any) -> float:
+    def duration(self, client: Any, start: float, key: Any, work: float = 1.0) -> float:
         return 3.0
 
 
@@ -201,7 +201,13 @@ def test_the_page_names_every_setting_with_its_default() -> None:
 
 
 def _as_toml(value: object) -> str:
-    return str(value).lower() if isinstance(value, bool) else f'"{value}"' if isinstance(value, str) else str(value)
+    return (
+        str(value).lower()
+        if value is None or isinstance(value, bool)
+        else f'"{value}"'
+        if isinstance(value, str)
+        else str(value)
+    )
 
 
 @pytest.mark.parametrize(

@@ -98,7 +98,7 @@ def test_arrays_that_were_made_in_python_must_be_given_again() -> None:
 
 
 class Unsaid(Latency):
-    def duration(self, client: Any, start: float, key: Any) -> float:
+    def duration(self, client: Any, start: float, key: Any, work: float = 1.0) -> float:
         return 1.0
 
 
@@ -106,7 +106,7 @@ class Unsaid(Latency):
 class Missaid(Latency):
     per: Any = "round"
 
-    def duration(self, client: Any, start: float, key: Any) -> float:
+    def duration(self, client: Any, start: float, key: Any, work: float = 1.0) -> float:
         return 1.0
 
 
@@ -133,7 +133,7 @@ class Picky(Latency):
         if self.seconds > 9:
             raise ValueError("nobody waits that long")
 
-    def duration(self, client: Any, start: float, key: Any) -> float:
+    def duration(self, client: Any, start: float, key: Any, work: float = 1.0) -> float:
         return self.seconds
 
 

@@ -31,7 +31,7 @@ class Table(Latency):
     seconds: tuple[float, ...]
     per = "client"
 
-    def duration(self, client: ClientInfo, start: float, key: Key) -> float:
+    def duration(self, client: ClientInfo, start: float, key: Key, work: float = 1.0) -> float:
         return self.seconds[client.id]
 
 

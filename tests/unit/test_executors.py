@@ -99,7 +99,7 @@ def test_evaluations_come_back_with_their_number(session: Session) -> None:
     session.submit(Evaluate(41, base, 0))
     found = everything(session, 1)[41]
     assert isinstance(found, Evaluated)
-    assert found.confusion.sum() == 11
+    assert found.totals["confusion"].sum() == 11
     session.store.drop(base)
 
 

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from afbs.interfaces import Availability, Latency
+from afbs.latency.always import Always
 from afbs.latency.departures import Departures
 from afbs.latency.dropouts import Dropouts
 from afbs.latency.lognormal import LogNormal
@@ -236,7 +237,7 @@ def test_without_a_return_a_departure_is_for_good() -> None:
 class OneHour(Latency):
     per = "job"
 
-    def duration(self, client: ClientInfo, start: float, key: Key) -> float:
+    def duration(self, client: ClientInfo, start: float, key: Key, work: float = 1.0) -> float:
         return 3600.0
 
 
@@ -306,3 +307,25 @@ def test_the_same_key_gives_the_same_number(part: Latency | Availability) -> Non
         return part.duration(CLIENT, 1.0, key) if isinstance(part, Latency) else part.vanishes(CLIENT, 1.0, 9.0, key)
 
     assert ask() == ask()
+
+
+@pytest.mark.parametrize("latency", [Uniform(10, 50), LogNormal(), LongTailed(), Proportional(network=0.0)])
+def test_a_job_takes_in_proportion_to_its_work(latency: Latency) -> None:
+    usual, half, double = (latency.duration(CLIENT, 0.0, ROOT, work) for work in (1.0, 0.5, 2.0))
+    assert usual == latency.duration(CLIENT, 0.0, ROOT)
+    assert [half, double] == pytest.approx([usual / 2, usual * 2])
+
+
+def test_only_computing_takes_in_proportion_to_the_work() -> None:
+    latency = Proportional(seconds_per_example=10.0, speed_sigma=0.0, network=60.0, network_sigma=0.0)
+    found = [latency.duration(ClientInfo(0, 6), 0.0, ROOT, work) for work in (1.0, 3.0)]
+    assert found == [120.0, 240.0]
+
+
+def test_an_order_of_another_amount_of_work_takes_another_time_and_the_usual_one_does_not() -> None:
+    """The usual job has ten steps and takes as long as `Uniform` draws for the client, once and for all."""
+    connection = VirtualTime([CLIENT], Uniform(100, 100), Always(), seed=0, work=lambda order: order.steps / 10)
+    for number, steps in enumerate((0, 5, 0, 20)):
+        connection.send(Order(CLIENT.id, 0, number, number, 1000.0 * number, steps=steps))
+    found = [connection.receive(1e9) for _ in range(4)]
+    assert [instant.time - 1000.0 * i for i, instant in enumerate(found) if instant] == [100.0, 50.0, 100.0, 200.0]

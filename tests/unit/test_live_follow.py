@@ -77,12 +77,12 @@ def test_an_onlooker_is_told_everything_once(tmp_path: Path) -> None:
     follower.poll()
     first, cursor = follower.since(Cursor())
     assert first["fresh"]
-    assert [row[2] for row in first["evals"]] == [0.1, 0.2]
+    assert [row[3] for row in first["evals"]] == [0.1, 0.2]
     append(folder, {"event": "eval", "time": 300.0, "version": 3, "accuracy": 0.3, "loss": 0.7, "wall": 1.0})
     follower.poll()
     second, _ = follower.since(cursor)
     assert not second["fresh"]
-    assert [row[2] for row in second["evals"]] == [0.3]
+    assert [row[3] for row in second["evals"]] == [0.3]
 
 
 def test_what_was_read_is_not_read_again(tmp_path: Path) -> None:
@@ -111,7 +111,7 @@ def test_a_run_that_was_taken_up_again_is_told_anew(tmp_path: Path) -> None:
     follower.poll()
     message, _ = follower.since(cursor)
     assert message["fresh"]
-    assert [row[2] for row in message["evals"]] == [0.1]
+    assert [row[3] for row in message["evals"]] == [0.1]
 
 
 def test_the_buffer_fills_with_arrivals_and_empties_with_a_step(tmp_path: Path) -> None:
@@ -154,10 +154,10 @@ def test_states_are_running_ended_interrupted_and_silent(tmp_path: Path) -> None
 def test_a_glimpse_reads_the_end_of_a_long_record_only(tmp_path: Path) -> None:
     folder = write_small(tmp_path / "run", [0.1 + i / 1e5 for i in range(5000)], ended=False)
     seen = glimpse(folder, most=2000)
-    assert seen.line()["accuracy"] == 0.1 + 4999 / 1e5
+    assert seen.line()["value"] == "15.0 %"
     assert glimpse(folder, seen) is seen
     append(folder, {"event": "eval", "time": 9e9, "version": 5000, "accuracy": 0.9})
-    assert glimpse(folder, seen).line()["accuracy"] == 0.9
+    assert glimpse(folder, seen).line()["value"] == "90.0 %"
 
 
 def test_many_evaluations_are_thinned_before_they_are_sent(tmp_path: Path) -> None:
@@ -165,7 +165,7 @@ def test_many_evaluations_are_thinned_before_they_are_sent(tmp_path: Path) -> No
     follower.poll(most=1 << 24)
     sent = follower.since(Cursor())[0]["evals"]
     assert len(sent) <= 1000
-    assert sent[-1][2] == 0.9
+    assert sent[-1][3] == 0.9
 
 
 def test_rubbish_between_the_lines_is_counted_and_survived(tmp_path: Path) -> None:

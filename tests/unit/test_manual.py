@@ -18,7 +18,7 @@ from afbs.manual import Setting
 from afbs.sweeps.searching import SearchSettings
 from afbs.sweeps.settings import SweepSettings
 
-KINDS = ("algorithm", "availability", "clusters", "data", "executor", "latency", "model", "partition", "transport")
+KINDS = tuple(kind for kind in TABLES if kind not in ("run", "training", "evaluation", "record"))
 PARTS = {f"{kind} {name}": registry.find(kind, name) for kind in KINDS for name in registry.names(kind)}
 TABLES_OF_THEIR_OWN = {
     name: part
@@ -70,7 +70,7 @@ def test_a_setting_is_told_by_its_field() -> None:
         Setting("fifth", "number", "inf", ""),
         Setting("sixth", "table", "{}", ""),
         Setting("seventh", "list", "()", ""),
-        Setting("eighth", "in Python", "None", ""),
+        Setting("eighth", "in Python", "none", ""),
     ]
 
 

@@ -18,7 +18,7 @@ from afbs.interfaces import Plain
 from afbs.models.lenet5 import LeNet5
 from afbs.native.library import best, levels
 from afbs.types import Dataset, ModelChoice, Training, UserError
-from lenet5 import COLOUR, GREY, batch, by_torch, distance, native, network, reference, source, through
+from lenet5 import COLOUR, GREY, batch, by_torch, distance, native, network, reference, scored, source, through
 
 NEAR = 1e-6
 """Of the gradient's length. Torch's own distance from the reference is about as large."""
@@ -72,7 +72,7 @@ def test_the_scores_are_right(level: str, shape: tuple[int, ...]) -> None:
     model = network(shape, 10)
     with torch.no_grad():
         expected = model.module(x)
-    found, labels = zip(*NativeLenet5(model, source(x, y, 10), shape, 10).scores(0), strict=True)
+    found, labels = zip(*scored(NativeLenet5(model, source(x, y, 10), shape, 10)), strict=True)
     torch.testing.assert_close(torch.cat(found), expected, rtol=1e-5, atol=1e-6)
     assert torch.equal(torch.cat(labels), y)
 
@@ -89,9 +89,10 @@ def test_bytes_give_the_bits_of_the_floats_they_stand_for(level: str, shape: tup
     gradient = NativeLenet5(model, samples, shape, 4)
     assert samples.train_bytes is not None
     assert torch.equal(through(gradient, model), native(model, shape, 4, floats, targets))
-    ((found, _),) = gradient.scores(0)
+    ((found, _),) = scored(gradient)
     everything = samples.test(0)[0]
-    ((expected, _),) = NativeLenet5(model, source(everything, torch.zeros(9, dtype=torch.int64), 4), shape, 4).scores(0)
+    other = NativeLenet5(model, source(everything, torch.zeros(9, dtype=torch.int64), 4), shape, 4)
+    ((expected, _),) = scored(other)
     assert torch.equal(found, expected)
 
 
@@ -195,7 +196,7 @@ def test_nan_and_infinity_come_through_where_torchs_do(level: str, case: str, sh
         assert torch.equal(kind(ours), kind(theirs)), (kind.__name__, int(kind(ours).sum()), int(kind(theirs).sum()))
     with torch.no_grad():
         scores = model.module(x)
-    ((found, _),) = NativeLenet5(model, source(x, y, 10), shape, 10).scores(0)
+    ((found, _),) = scored(NativeLenet5(model, source(x, y, 10), shape, 10))
     assert torch.equal(found.isnan(), scores.isnan())
 
 

@@ -21,7 +21,7 @@ STEADY, LATE, NEVER, AWAY = (ClientInfo(number, 10) for number in range(4))
 class TenSeconds(Latency):
     per = "job"
 
-    def duration(self, client: ClientInfo, start: float, key: Key) -> float:
+    def duration(self, client: ClientInfo, start: float, key: Key, work: float = 1.0) -> float:
         return 10.0
 
 

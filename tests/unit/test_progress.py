@@ -14,8 +14,8 @@ from afbs import progress
 from afbs.progress import shown, watched
 from afbs.record.recorder import Progress
 
-HALF = Progress(time=43_200.0, version=7, trained=70, accuracy=0.5, wall=2.0)
-DONE = Progress(time=86_400.0, version=14, trained=140, accuracy=0.75, wall=4.0)
+HALF = Progress(time=43_200.0, version=7, trained=70, value=0.5, wall=2.0)
+DONE = Progress(time=86_400.0, version=14, trained=140, value=0.75, wall=4.0)
 
 
 def test_a_terminal_gets_a_bar_that_ends_full() -> None:

@@ -70,7 +70,7 @@ def test_an_order_ends_with_its_arrival_or_its_loss(tmp_path: Path) -> None:
 
 def test_accuracy_is_summed_up_without_a_result_file(tmp_path: Path) -> None:
     run = reader.read(folder(tmp_path, [eval_(0, 0.0, 0.1), eval_(3, 50.0, 0.7), eval_(5, 90.0, 0.6)]))
-    assert (run.best_accuracy, run.final_accuracy) == (0.7, 0.6)
+    assert (run.best, run.final) == (0.7, 0.6)
     assert run.time_to(0.5) == 50.0
     assert run.time_to(0.71) is None
     assert run.result is None
@@ -95,14 +95,14 @@ def test_what_a_resumed_run_tells_twice_counts_once_and_the_later_telling_wins(t
     run = reader.read(folder(tmp_path, events))
     assert run.steps.version.tolist() == [1, 2]
     assert run.updates.client.tolist() == [4, 7, 5]
-    assert run.evals.accuracy.tolist() == [0.4]
+    assert run.evals.of("accuracy").tolist() == [0.4]
     assert run.resumes == 1
 
 
 def test_a_missing_number_is_nan_and_never_the_best(tmp_path: Path) -> None:
     run = reader.read(folder(tmp_path, [eval_(0, 0.0, 0.2), eval_(1, 1.0, None)]))
-    assert np.isnan(run.evals.accuracy).tolist() == [False, True]
-    assert run.best_accuracy == run.final_accuracy == 0.2
+    assert np.isnan(run.evals.of("accuracy")).tolist() == [False, True]
+    assert run.best == run.final == 0.2
 
 
 def test_a_run_that_has_just_begun_is_empty_but_readable(tmp_path: Path) -> None:
@@ -110,7 +110,7 @@ def test_a_run_that_has_just_begun_is_empty_but_readable(tmp_path: Path) -> None
     run = reader.read(tmp_path)
     assert len(run.evals.time) == len(run.steps.time) == len(run.updates.client) == len(run.orders.start) == 0
     assert run.algorithm == "unknown"
-    assert math.isnan(run.best_accuracy)
+    assert math.isnan(run.best)
 
 
 def test_the_last_confusion_is_kept_if_it_is_square(tmp_path: Path) -> None:

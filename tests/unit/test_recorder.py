@@ -13,6 +13,7 @@ import pytest
 from afbs.record.checkpoint import Checkpoint, load_checkpoint
 from afbs.record.recorder import Progress, Recorder
 from afbs.record.writer import Writer
+from afbs.tasks.classification import Classification
 from afbs.types import (
     Arrived,
     ClientInfo,
@@ -66,7 +67,7 @@ def test_orders_arrivals_losses_and_the_end_are_told(writer: Writer) -> None:
             "order": 17,
         },
         {"event": "lost", "time": 30.0, "client": 3, "order": 17},
-        {"event": "end", "time": 40.0, "reason": "horizon", "confusion": None},
+        {"event": "end", "time": 40.0, "reason": "horizon"},
     ]
 
 
@@ -121,7 +122,8 @@ def test_a_step_tells_what_counted_what_did_not_and_why(writer: Writer) -> None:
 def test_an_evaluation_tells_the_accuracy_of_each_class_and_the_end_the_last_confusion(writer: Writer) -> None:
     recorder = Recorder(writer)
     confusion = np.array([[3, 1, 0], [0, 0, 0], [0, 2, 2]])
-    recorder.evaluated(5.0, 2, Score(0.625, float("nan"), confusion))
+    totals = {"confusion": confusion, "loss": np.float64("nan")}
+    recorder.evaluated(5.0, 2, Classification().conclude(totals))
     recorder.end(6.0, "horizon")
     first, last = told(writer)
     assert first == {
@@ -130,6 +132,7 @@ def test_an_evaluation_tells_the_accuracy_of_each_class_and_the_end_the_last_con
         "version": 2,
         "accuracy": 0.625,
         "loss": None,
+        "f1": pytest.approx((6 / 7 + 2 * 2 / 6) / 2),
         "per_class": [0.75, None, 0.5],
     }
     assert last["confusion"] == confusion.tolist()
@@ -152,9 +155,9 @@ def test_progress_carries_the_last_known_accuracy(writer: Writer) -> None:
     seen: list[Progress] = []
     recorder = Recorder(writer, on_progress=seen.append)
     recorder.progress(1.0, 0, 0)
-    recorder.evaluated(1.0, 0, Score(0.5, 1.0, np.eye(2, dtype=np.int64)))
+    recorder.evaluated(1.0, 0, Score({"accuracy": 0.5, "loss": 1.0}))
     recorder.progress(2.0, 1, 4)
-    assert [(state.time, state.version, state.trained, state.accuracy) for state in seen] == [
+    assert [(state.time, state.version, state.trained, state.value) for state in seen] == [
         (1.0, 0, 0, None),
         (2.0, 1, 4, 0.5),
     ]

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from afbs.reproduce import PLANS, Choice
+from afbs.reproduce import EXHIBITS, Choice
 from afbs.reproduce.beside import accuracy_row, remark, time_row
-from afbs.reproduce.found import Found, thinned
-from afbs.reproduce.plans import Finds
-from afbs.reproduce.plans.published import neighbour, reason
+from afbs.reproduce.exhibits import Gathered
+from afbs.reproduce.exhibits.published import neighbour, reason
+from afbs.reproduce.found import Evidence, thinned
 from afbs.reproduce.published import figures, published, target
 from afbs.reproduce.running import wanted
 from afbs.reproduce.spec import Spec
@@ -27,7 +27,7 @@ def test_the_published_figures_ship_with_the_package() -> None:
 
 
 def test_every_published_figure_has_a_run_or_a_reason() -> None:
-    runs = {spec.name for spec in wanted([PLANS["published"]], Choice())}
+    runs = {spec.name for spec in wanted([EXHIBITS["published"]], Choice())}
     beside = 0
     for figure in published():
         spec = neighbour(figure)
@@ -39,15 +39,15 @@ def test_every_published_figure_has_a_run_or_a_reason() -> None:
 
 
 def test_runs_that_tables_share_are_one_cell_and_others_are_not() -> None:
-    everything = wanted(list(PLANS.values()), Choice())
+    everything = wanted(list(EXHIBITS.values()), Choice())
     assert len({spec.cell.id for spec in everything}) == len({spec.cell.digest for spec in everything})
     assert len({spec.name for spec in everything}) == len(everything)
-    assert set(wanted([PLANS["table2"]], Choice())) == set(wanted([PLANS["table4"]], Choice()))
-    assert set(wanted([PLANS["fig-curves"]], Choice())) < set(wanted([PLANS["table2"]], Choice()))
+    assert set(wanted([EXHIBITS["table2"]], Choice())) == set(wanted([EXHIBITS["table4"]], Choice()))
+    assert set(wanted([EXHIBITS["fig-curves"]], Choice())) < set(wanted([EXHIBITS["table2"]], Choice()))
 
 
 def test_tables_two_and_four_are_in_the_setting_of_the_paper() -> None:
-    cells = [spec.cell.config for spec in wanted([PLANS["table2"]], Choice())]
+    cells = [spec.cell.config for spec in wanted([EXHIBITS["table2"]], Choice())]
     assert len(cells) == 77
     for config in cells:
         text = config.tables["data"]["name"] == "sst2"
@@ -62,7 +62,7 @@ def test_tables_two_and_four_are_in_the_setting_of_the_paper() -> None:
 
 def test_a_choice_takes_a_part() -> None:
     choice = Choice(("mnist",), (1,), ("fedavg", "afbs"), (4, 5), 0.5)
-    names = [spec.name for spec in wanted([PLANS["table4"]], choice)]
+    names = [spec.name for spec in wanted([EXHIBITS["table4"]], choice)]
     assert names == [
         "mnist-k1-afbs-0.5d-seed4",
         "mnist-k1-fedavg-0.5d-seed4",
@@ -126,7 +126,7 @@ def test_a_thinned_curve_keeps_the_best_the_last_and_the_first_at_the_target() -
     assert thinned(points[:10], 0.6, 10) == points[:10]
 
 
-def run(spec: Spec, final: float, **facts: Any) -> Found:
+def run(spec: Spec, final: float, **facts: Any) -> Evidence:
     """What such a run might have found."""
     known = {
         "name": spec.name,
@@ -148,7 +148,7 @@ def run(spec: Spec, final: float, **facts: Any) -> Found:
         "made": {},
         "curve": ((0.0, 0, 0.1, 2.3), (spec.virtual_days * 86_400, 100, final, 1.0)),
     }
-    return Found(**{**known, **facts})
+    return Evidence(**{**known, **facts})
 
 
 def test_a_run_that_froze_says_when() -> None:
@@ -160,13 +160,13 @@ def test_a_run_that_froze_says_when() -> None:
 
 
 def test_ablations_test_an_arm_against_the_one_it_names_seed_by_seed() -> None:
-    plan, choice = PLANS["ablations"], Choice(clusters=(1,), methods=("afbs", "fedbuff"))
+    exhibit, choice = EXHIBITS["ablations"], Choice(clusters=(1,), methods=("afbs", "fedbuff"))
     gains = {1: 0.03, 2: 0.05, 3: 0.04}
     runs = {
         spec.name: run(spec, 0.4 + 0.02 * spec.seed + (gains[spec.seed] if spec.method == "afbs" else 0.0))
-        for spec in wanted([plan], choice)
+        for spec in wanted([exhibit], choice)
     }
-    step = next(table for table in plan.page(choice, Finds(runs)).tables if table.name == "step-k1")
+    step = next(table for table in exhibit.page(choice, Gathered(runs)).tables if table.name == "step-k1")
     told = {row["arm"]: row for row in step.values}
     assert told["AFBS"]["against"] == "FedBuff"
     assert told["AFBS"]["difference"] == pytest.approx(0.04)
@@ -176,14 +176,14 @@ def test_ablations_test_an_arm_against_the_one_it_names_seed_by_seed() -> None:
 
 
 def test_the_fair_comparison_takes_each_methods_best_trial_and_then_the_test_set() -> None:
-    plan, choice = PLANS["fair"], Choice(clusters=(1,), methods=("fedavg",))
-    trials = wanted([plan], choice)
+    exhibit, choice = EXHIBITS["fair"], Choice(clusters=(1,), methods=("fedavg",))
+    trials = wanted([exhibit], choice)
     assert len(trials) == 9
     assert all(spec.cell.config.evaluation.validation == 0.1 for spec in trials)
     some = {spec.name: run(spec, 0.1) for spec in trials[:8]}
-    assert plan.then(choice, Finds(some)) == []
+    assert exhibit.then(choice, Gathered(some)) == []
     best = trials[5]
-    compared = plan.then(choice, Finds({spec.name: run(spec, 0.6 if spec == best else 0.2) for spec in trials}))
+    compared = exhibit.then(choice, Gathered({spec.name: run(spec, 0.6 if spec == best else 0.2) for spec in trials}))
     assert [spec.seed for spec in compared] == [1, 2, 3]
     for spec in compared:
         assert spec.cell.config.evaluation.validation == 0
@@ -193,17 +193,41 @@ def test_the_fair_comparison_takes_each_methods_best_trial_and_then_the_test_set
 
 
 def test_the_nearest_settings_come_first() -> None:
-    plan, choice = PLANS["settings"], Choice()
+    exhibit, choice = EXHIBITS["settings"], Choice()
     near = "cifar10-k1-afbs-lr-decay-unit-none"
-    accuracy = {spec.name: 0.45 if spec.name.startswith(near) else 0.40 for spec in wanted([plan], choice)}
-    runs = {spec.name: run(spec, accuracy[spec.name]) for spec in wanted([plan], choice) if spec.changes}
+    accuracy = {spec.name: 0.45 if spec.name.startswith(near) else 0.40 for spec in wanted([exhibit], choice)}
+    runs = {spec.name: run(spec, accuracy[spec.name]) for spec in wanted([exhibit], choice) if spec.changes}
     here = {spec.name: run(spec, 0.4, curve=((0.0, 0, 0.4, 1.0), (1.8e6, 9, 0.4, 1.0))) for spec in HERE}
-    table = plan.page(choice, Finds({**runs, **here})).tables[0]
+    table = exhibit.page(choice, Gathered({**runs, **here})).tables[0]
     assert table.values[0]["option"] == "no decay"
     assert table.values[0]["distance"] == pytest.approx(((25 + 3 * 100) / 4) ** 0.5, abs=1e-3)
     told = {row["option"]: row["distance"] for row in table.values}
     assert told["as here"] == pytest.approx(10)
     assert told["AFBS: no λ"] == pytest.approx(10)  # the other three as they are without it
+
+
+def test_what_comes_nearer_is_tried_together_and_the_nearest_to_the_end() -> None:
+    exhibit, choice = EXHIBITS["settings"], Choice()
+    better = {"lr-decay-unit-none": 0.46, "per-job": 0.44, "lr-decay-unit-virtual-time": 0.42}
+
+    def accuracy(spec: Spec) -> float:
+        return max((value for word, value in better.items() if word in spec.name), default=0.40)
+
+    steady = ((0.0, 0, 0.4, 1.0), (1.8e6, 9, 0.4, 1.0))
+    runs = {
+        spec.name: run(spec, accuracy(spec), **({} if spec.changes else {"curve": steady}))
+        for spec in wanted([exhibit], choice)
+    }
+    together = exhibit.then(choice, Gathered(runs))
+    assert {spec.changes for spec in together} == {(("training.lr_decay_unit", "none"), ("latency.per", "job"))}
+    assert sorted(spec.method for spec in together) == ["afbs", "ca2fl", "fedavg", "fedbuff"]
+    runs |= {spec.name: run(spec, 0.49) for spec in together}
+    last = [spec for spec in exhibit.then(choice, Gathered(runs)) if spec not in together]
+    assert {spec.changes for spec in last} == {together[0].changes}
+    assert {spec.virtual_days for spec in last} == {20}
+    runs |= {spec.name: run(spec, 0.6) for spec in last}
+    assert set(exhibit.then(choice, Gathered(runs))) == {*together, *last}
+    assert exhibit.page(choice, Gathered(runs)).tables[1].rows[0][:4] == ["AFBS", "65.79", "60.00", "-5.79"]
 
 
 HERE = [Spec("cifar10", 1, method) for method in ("afbs", "fedbuff", "ca2fl", "fedavg")]

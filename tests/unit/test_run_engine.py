@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -13,7 +13,7 @@ import pytest
 from afbs.algorithms.afbs import AFBS
 from afbs.algorithms.fedbuff import FedBuff
 from afbs.algorithms.feddyn import FedDyn
-from afbs.engine.evaluations import Timetable
+from afbs.engine.evaluations import Subject, Timetable
 from afbs.engine.run import Run
 from afbs.engine.witness import DifferentlyDecidedError, Witness
 from afbs.executors._local import LocalSession
@@ -25,9 +25,12 @@ from afbs.latency.uniform import Uniform
 from afbs.record.checkpoint import Checkpoint
 from afbs.record.lines import line_of, step_line
 from afbs.seeds import Key
+from afbs.tasks import on_test_set
+from afbs.tasks.classification import Classification
 from afbs.transports.simulated import VirtualTime
 from afbs.types import (
     Arrived,
+    Assignment,
     ClientInfo,
     Decided,
     Dispatched,
@@ -43,7 +46,6 @@ from afbs.types import (
     Shipped,
     Step,
     Stopped,
-    Task,
     Train,
     Training,
     Update,
@@ -65,14 +67,14 @@ class Fake(LocalSession):
         self.depth, self.last_first, self.spoilt = depth, last_first, spoilt
         self.store = Rows(3)
         self.states = States(self.store, 3) if stateful else None
-        self.tasks: list[Task] = []
+        self.tasks: list[Assignment] = []
         self.orders: list[Order] = []
         self.most_under_way = 0
 
     def initial(self) -> Vector:
         return np.zeros(3, np.float32)
 
-    def submit(self, task: Task) -> None:
+    def submit(self, task: Assignment) -> None:
         self.tasks.append(task)
         self.most_under_way = max(self.most_under_way, len(self.tasks))
 
@@ -81,10 +83,11 @@ class Fake(LocalSession):
 
     def close(self) -> None: ...
 
-    def _done(self, task: Task) -> Shipped | Evaluated:
+    def _done(self, task: Assignment) -> Shipped | Evaluated:
         if isinstance(task, Evaluate):
             value = float(self.store.get(task.base)[0])
-            return Evaluated(task.task, np.array([[task.part + 1, 0], [1, 2]]), value, 0.25)
+            totals = {"confusion": np.array([[task.part + 1, 0], [1, 2]]), "loss": np.float64(value)}
+            return Evaluated(task.task, totals, 0.25)
         assert isinstance(task, Train)
         order = task.order
         self.orders.append(order)
@@ -129,14 +132,20 @@ class Heard:
             event = event._replace(update=blind(event.update))
         self.said.append(event)
 
-    def applied(self, decided: Decided, rejected: Sequence[Update], missing: Sequence[Update]) -> None:
+    def applied(
+        self,
+        decided: Decided,
+        rejected: Sequence[Update],
+        missing: Sequence[Update],
+        told: Sequence[Mapping[str, float]] = (),
+    ) -> None:
         step = decided.step
         used, dropped = (tuple(map(blind, updates)) for updates in (step.used, step.dropped))
         decided = decided._replace(step=step._replace(used=used, dropped=dropped))
         self.said.append(Applied(decided.time, decided, tuple(map(blind, rejected)), tuple(map(blind, missing))))
 
-    def evaluated(self, time: float, version: int, score: Score) -> None:
-        self.said.append(Scored(time, version, score.accuracy, score.loss))
+    def evaluated(self, time: float, version: int, score: Score, event: str = "eval") -> None:
+        self.said.append(Scored(time, version, score.values["accuracy"], score.values["loss"]))
 
     def checkpoint(self, checkpoint: Checkpoint) -> None:
         self.checkpoints.append(checkpoint)
@@ -164,9 +173,11 @@ def engine(
     heard: Heard,
     grid: Sequence[float] = (0.0, 100.0, 200.0, HORIZON),
     every: int = 0,
+    parts: int = 1,
     **settings: Any,
 ) -> Run:
-    return Run(algorithm, session, heard, Timetable(grid, every), **{"checkpoint_seconds": 1e9, **settings})
+    subject = Subject("eval", Timetable(grid, every), parts, on_test_set(Classification()))
+    return Run(algorithm, session, heard, [subject], **{"checkpoint_seconds": 1e9, **settings})
 
 
 def fake(algorithm: Algorithm[Any], **settings: Any) -> Fake:
@@ -353,7 +364,7 @@ def test_who_looks_sees_what_clients_changed_and_what_was_seen_is_told() -> None
 
 def test_looking_at_a_model_shows_how_far_it_went_from_its_start() -> None:
     class Ends(Fake):
-        def _done(self, task: Task) -> Shipped | Evaluated:
+        def _done(self, task: Assignment) -> Shipped | Evaluated:
             done = super()._done(task)
             if isinstance(task, Train):
                 self.store.get(task.out)[:] = self.store.get(task.base) - self.store.get(task.out)

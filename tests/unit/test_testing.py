@@ -69,9 +69,37 @@ class Meddling(VirtualTime):  # type: ignore[misc]
         return True
 
 
+class Swallowing(VirtualTime):  # type: ignore[misc]
+    """The second order of a client never comes back, and nothing happens instead."""
+
+    def send(self, order: Order) -> None:
+        if order.occurrence != 1:
+            super().send(order)
+
+    def receive(self, until: float) -> Instant | None:
+        return super().receive(until) or Instant(until)
+
+
+class Newborn(VirtualTime):  # type: ignore[misc]
+    """Takes orders over, but not the time."""
+
+    def take_over(self, time: float, orders: Sequence[Order], away: Sequence[int]) -> None:
+        super().take_over(0.0, [order._replace(time=0.0) for order in orders], away)
+
+
+class Deserting(VirtualTime):  # type: ignore[misc]
+    """Takes orders over, but not those who are away."""
+
+    def take_over(self, time: float, orders: Sequence[Order], away: Sequence[int]) -> None:
+        super().take_over(time, orders, ())
+
+
 @pytest.mark.parametrize(
     ("kind", "sentence"),
     [
+        (Swallowing, "neither answered nor lost"),
+        (Newborn, "Taken over at 1000.0 s"),
+        (Deserting, "nobody was told"),
         (Twice, "came back twice"),
         (Backwards, "not a moment|time must go on"),
         (Late, "reported"),

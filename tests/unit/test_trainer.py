@@ -151,9 +151,9 @@ def test_evaluation_counts_what_is_taken_for_what() -> None:
     found = trainer.evaluate(7, params, 0)
     labels = work.dataset.test_y
     assert found.task == 7
-    assert found.confusion[:, 2].tolist() == np.bincount(labels, minlength=3).tolist()
-    assert found.confusion.sum() == len(labels) == 11
-    assert found.loss == pytest.approx(100.0 * (labels != 2).sum(), rel=1e-5)
+    assert found.totals["confusion"][:, 2].tolist() == np.bincount(labels, minlength=3).tolist()
+    assert found.totals["confusion"].sum() == len(labels) == 11
+    assert found.totals["loss"] == pytest.approx(100.0 * (labels != 2).sum(), rel=1e-5)
 
 
 def test_evaluation_does_not_train() -> None:
@@ -183,6 +183,6 @@ def test_parts_of_the_test_set_cover_it_once() -> None:
     work = with_data(workload(), test_x=np.tile(big.test_x, (400, 1)), test_y=np.tile(big.test_y, 400))
     trainer = Trainer(work)
     assert work.evaluation_parts == 3
-    whole = np.sum([trainer.evaluate(0, trainer.initial(), part).confusion for part in range(3)], axis=0)
-    once = Trainer(workload()).evaluate(0, trainer.initial(), 0).confusion
+    whole = np.sum([trainer.evaluate(0, trainer.initial(), part).totals["confusion"] for part in range(3)], axis=0)
+    once = Trainer(workload()).evaluate(0, trainer.initial(), 0).totals["confusion"]
     assert (whole == 400 * once).all()

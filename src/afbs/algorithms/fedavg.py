@@ -53,7 +53,7 @@ class FedAvg(Algorithm[Cohort]):
     """What `adam` and `yogi` add to the root of that before they divide by it."""
 
     @property
-    def adds(self) -> bool:  # type: ignore[override]
+    def adds(self) -> bool:
         return self.server == "sgd"
 
     @cached_property

@@ -54,7 +54,7 @@ class FedBuff(Algorithm[Buffer]):
     """What `adam` and `yogi` add to the root of that before they divide by it."""
 
     @property
-    def adds(self) -> bool:  # type: ignore[override]
+    def adds(self) -> bool:
         return self.server == "sgd"
 
     @cached_property

@@ -13,8 +13,7 @@ Departures: it was written from the authors' code (APPFL: compass_scheduler.py a
 staleness at the arrival; the newer fedcompass_aggregator.py counts it at the step). A client that missed its group
 waits for the next step; there it goes on at once with the model it has. Groups whose time is up at the same moment step
 together. A lost client is no longer waited for. In the paper everybody is always at work, here as many as
-`run.in_flight` says. Simulated latencies do not depend on the number of steps: there the scheduler only sees that a
-client took as long as it did.
+`run.in_flight` says.
 """
 
 from __future__ import annotations

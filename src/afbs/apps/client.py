@@ -33,8 +33,9 @@ def client_app(
     """A ClientApp that trains as the configuration says.
 
     `load` gives the node's own samples and labels; without it the node takes its share (`partition-id`) of the
-    configured data. `train` is a function of one's own in place of plain SGD: it is given the network, all samples,
-    all labels and a `Lesson`, and changes the network. `overrides` are tables or objects, as for `afbs.run`.
+    configured data. `train` is a function of one's own, `train(model, data, order)`, in the place of
+    `training.function`: it is given the network, a torch Dataset and a `Lesson`, and changes the network. `overrides`
+    are tables or objects, as for `afbs.run`.
     """
     app = ClientApp()
 
@@ -66,7 +67,7 @@ def node_of(context: Context, config: Config, load: Load | None, train: Teach | 
         lambda: len(place.local.indices),
         lambda classes: place.local.counts(classes),
         place.work,
-        config.algorithm.local.stateful,
+        config.algorithm.local.stateful or config.training.remember,
         config.clusters,
     )
 
@@ -89,7 +90,6 @@ class _Place:
     def work(self, classes: int) -> Work:
         import torch
 
-        from afbs.clients.own import OwnTrainer
         from afbs.clients.trainer import Trainer
         from afbs.clients.workload import Workload
 
@@ -99,13 +99,14 @@ class _Place:
             replace(self.local.dataset, classes=classes),
             self.local.of(self._client),
             config.model,
-            config.training,
+            replace(config.training, function=self._train or config.training.function),
             algorithm.local,
             algorithm.ships,
             config.run.seed,
             config.run.device,
+            config.task,
         )
-        trainer = Trainer(workload) if self._train is None else OwnTrainer(workload, self._train)
+        trainer = Trainer(workload)
 
         def work(order: Order, base: Vector, out: Vector, state: Vector | None, new_state: Vector | None) -> Shipped:
             return trainer.train(0, order, base, out, state, new_state)

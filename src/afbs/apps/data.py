@@ -50,16 +50,21 @@ def own(given: Labelled | None, config: Config, client: ClientId) -> Local:
     """What the user's loader gave; without a loader, the client's share of the configured data."""
     if given is None:
         return _share(config, client)
-    dataset = given if isinstance(given, Dataset) else samples(given, "`load`")
+    dataset = given if isinstance(given, Dataset) else samples(given, "`load`", not config.task.native)
     return Local(dataset, np.arange(len(dataset.train_y)))
 
 
-def samples(given: Any, where: str) -> Dataset:
-    """Arrays `(x, y)` as a data set: bytes are pixels from 0 to 1, other numbers are as they are, ids are tokens."""
+def samples(given: Any, where: str, numbers: bool = False) -> Dataset:
+    """Arrays `(x, y)` as a data set: bytes are pixels from 0 to 1, other numbers are as they are, ids are tokens.
+
+    With `numbers`, labels that are floating are what is to be predicted.
+    """
     if not isinstance(given, tuple) or len(given) != 2:
         raise UserError(f"{where} must give (samples, labels) or an afbs.types.Dataset, got {type(given).__name__}.")
     x, y = np.asarray(given[0]), np.asarray(given[1])
-    if x.ndim < 2 or len(x) != len(y) or not len(y) or not np.issubdtype(y.dtype, np.integer) or y.min() < 0:
+    numbers = numbers and np.issubdtype(y.dtype, np.floating)
+    whole = numbers or (np.issubdtype(y.dtype, np.integer) and len(y) and y.min() >= 0)
+    if x.ndim < 2 or len(x) != len(y) or not len(y) or not whole:
         raise UserError(
             f"{where}: samples of shape {x.shape} and labels of shape {y.shape} ({y.dtype}); expected a row or an "
             "image a sample, and for each one a whole number from 0 on."
@@ -70,6 +75,11 @@ def samples(given: Any, where: str) -> Dataset:
             raise UserError(f"{where}: a sample has a value that is not finite as float32.")
     elif x.dtype != np.uint8:
         raise UserError(f"{where}: samples of {x.dtype}; expected bytes (pixels) or floating numbers, or a Dataset.")
+    if numbers:
+        y = y.astype(np.float32)
+        if not np.isfinite(y).all():
+            raise UserError(f"{where}: a label is not finite as float32.")
+        return Dataset(x, y, x[:1], y[:1], 0)
     y = y.astype(np.int64)
     return Dataset(x, y, x[:1], y[:1], int(y.max()) + 1)
 

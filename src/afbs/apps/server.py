@@ -48,8 +48,8 @@ def server_app(config: ConfigSource, *, test: Callable[[], Labelled] | None = No
             speaker.fleet = fleet_of(grid, settings, brief, speaker.say)
             return speaker.fleet
 
-        result = serve(settings, reach, dataset, place, on_progress=speaker.progress, on_note=speaker.say)
-        speaker.say(f"Done: best accuracy {result.best_accuracy:.2%}. Folder: {result.folder}")
+        result = serve(settings, reach, place, dataset=dataset, on_progress=speaker.progress, on_note=speaker.say)
+        speaker.say(f"Done: best {result.metric.called} {result.metric.text(result.best, 2)}. Folder: {result.folder}")
 
     return app
 
@@ -75,13 +75,16 @@ class Speaker:
         if monotonic() - self._said < _SAY_SECONDS:
             return
         self._said = monotonic()
-        accuracy = "–" if state.accuracy is None else f"{state.accuracy:.1%}"
         goal = f"/{self._config.run.versions}" if self._config.run.versions else ""
         now = state.time if self.fleet is None else self.fleet.connection.now()
-        parts = [f"{now:.0f} s", f"version {state.version}{goal}", f"accuracy {accuracy}"]
+        parts = [
+            f"{now:.0f} s",
+            f"version {state.version}{goal}",
+            f"{state.metric.called} {state.metric.text(state.value)}",
+        ]
         if self.fleet is not None:
             orders = self.fleet.orders
-            parts.append(f"{len(self.fleet.attendance.here())} clients here, {len(orders.out)} orders out")
+            parts.append(f"clients here: {len(self.fleet.attendance.here())}, orders out: {len(orders.out)}")
             parts.append(f"{orders.moved.uploaded / 1e6:.1f} MB uploaded, {orders.moved.spared / 1e6:.1f} MB spared")
         self.say(" · ".join(parts))
 
@@ -92,5 +95,5 @@ def _dataset(config: Config, test: Callable[[], Labelled] | None) -> Dataset:
     given = test()
     if isinstance(given, Dataset):
         return given
-    found = samples(given, "`test`")
+    found = samples(given, "`test`", not config.task.native)
     return Dataset(found.train_x[:2], found.train_y[:2], found.train_x, found.train_y, found.classes)

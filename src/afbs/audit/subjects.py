@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from afbs import registry
 from afbs.audit.side_channel import trained_bias
 from afbs.audit.verdicts import Audit, audit
-from afbs.clients.profile import label_counts
+from afbs.clients.profile import label_counts, strata
 from afbs.config import Config, accepts, load
 from afbs.interfaces import LabelMechanism
 from afbs.seeds import Key
@@ -28,10 +28,10 @@ def audited(config: Config, number: int, names: Sequence[str] = (), labels: Labe
     if labels is not None:
         train_y, classes = labels
         split = config.partition.split(train_y, None, partition)
-        return audit(label_counts(train_y, split.indices, classes), attacked, key, split.clusters)
+        return audit(label_counts(train_y, classes, split.indices), attacked, key, split.clusters)
     dataset = config.data.load()
-    split = config.partition.split(dataset.train_y, dataset.owners, partition)
-    counts = label_counts(dataset.train_y, split.indices, dataset.classes)
+    split = config.partition.split(strata(dataset.train_y, dataset.classes)[0], dataset.owners, partition)
+    counts = label_counts(*strata(dataset.train_y, dataset.classes), split.indices)
     return audit(counts, attacked, key, split.clusters, trained_bias(config, dataset, split, counts))
 
 

@@ -15,6 +15,7 @@ _KINDS = {
     "algorithms": "algorithm",
     "datasets": "data",
     "models": "model",
+    "tasks": "task",
     "latencies": "latency",
     "availabilities": "availability",
     "partitions": "partition",
@@ -34,8 +35,8 @@ def list_parts(
 ) -> None:
     """List what there is to choose from, and with --settings what can be set.
 
-    KIND is one of: algorithms, datasets, models, latencies, availabilities,
-    partitions, clusters, transports, executors.
+    KIND is one of: algorithms, datasets, models, tasks, latencies,
+    availabilities, partitions, clusters, transports, executors.
     """
     from afbs import manual, registry
 

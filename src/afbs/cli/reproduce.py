@@ -44,19 +44,22 @@ def reproduce(
     Runs that several of them need are done once. The same command goes on where
     it stopped; Ctrl-C saves everything. Real data sets must be there: afbs data get.
     """
-    from afbs.reproduce import PLANS, Choice, collected, reproduced
+    from afbs.reproduce import EXHIBITS, Choice, collected, reproduced
 
     if "list" in what:
         table = Table(box=None, show_header=False, padding=(0, 2, 0, 0))
-        for plan in PLANS.values():
-            table.add_row(plan.name, plan.title)
-        table.add_row("all", "everything")
+        everything: set[object] = set()
+        for exhibit in EXHIBITS.values():
+            specs = exhibit.specs(Choice())
+            everything.update(specs)
+            table.add_row(exhibit.name, f"{len(specs)} runs" if specs else "", exhibit.title)
+        table.add_row("all", f"{len(everything)} runs", "everything; what several need is run once")
         console.print(table)
         return
     for name in what:
-        if name not in PLANS and name != "all":
-            raise UserError(f"`afbs reproduce`: there is no {name!r}{registry.hint(name, ['list', *PLANS, 'all'])}")
-    names = list(PLANS) if "all" in what else list(dict.fromkeys(what))
+        if name not in EXHIBITS and name != "all":
+            raise UserError(f"`afbs reproduce`: there is no {name!r}{registry.hint(name, ['list', *EXHIBITS, 'all'])}")
+    names = list(EXHIBITS) if "all" in what else list(dict.fromkeys(what))
     choice = Choice(
         tuple(_split(dataset)),
         tuple(_numbers("--clusters", clusters)),

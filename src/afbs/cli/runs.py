@@ -17,6 +17,7 @@ from rich.table import Table
 from afbs.cli._settings import Settings, parsed
 from afbs.cli._telling import explained, note
 from afbs.cli.sweep import end_if_failed
+from afbs.metrics import ACCURACY, Metric
 from afbs.types import UserError
 
 if TYPE_CHECKING:
@@ -188,10 +189,12 @@ def _number(text: str) -> int:
 
 
 def _print_table(results: Sequence[Result]) -> None:
-    target = results[0].record.target
+    target, metric = results[0].record.target, results[0].metric
+    if metric != ACCURACY:
+        console.print(escape(f"Of {metric.axis}; {metric.better} is better."), highlight=False)
     table = Table(box=SIMPLE_HEAD, header_style="bold", padding=(0, 1, 0, 0))
     table.add_column("run")
-    reaching = f"to {target:.0%}" if target else "to target"
+    reaching = "to target" if not target else f"to {target:.0%}" if metric.share else f"to {target:.4g}"
     for heading in ("best", "final", reaching, "versions", "trained", "dropped", "wall"):
         table.add_column(heading, justify="right", no_wrap=True)
     for result in results:
@@ -200,8 +203,8 @@ def _print_table(results: Sequence[Result]) -> None:
         dropped, trained = row["dropped"], row["trained"]
         table.add_row(
             escape(row["name"]),
-            _percent(row["best_accuracy"]),
-            _percent(row["final_accuracy"]),
+            _level(metric, result.best),
+            _level(metric, result.final),
             "–" if reached is None else f"{reached / 86_400:.2f} d" if reached >= 864 else f"{reached:.0f} s",
             _count(row["versions"]),
             _count(trained),
@@ -223,8 +226,8 @@ def _count(number: int | None) -> str:
     return "–" if number is None else f"{number:,}"
 
 
-def _percent(share: float) -> str:
-    return f"{share:.2%}" if math.isfinite(share) else "–"
+def _level(metric: Metric, value: float) -> str:
+    return "–" if not math.isfinite(value) else f"{value:.2%}" if metric.share else f"{value:.4g}"
 
 
 def _megabytes(size: int | None) -> str:

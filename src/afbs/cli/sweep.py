@@ -61,7 +61,8 @@ def print_table(outcome: Outcome) -> None:
 
     if not len(outcome.cells):
         return
-    shown = [name for name in outcome.measures if name != "best_accuracy" or outcome.metric == name]
+    best = f"best_{outcome.watched.name}"
+    shown = [name for name in outcome.measures if name != best or outcome.chosen == name]
     heading, rows = grid(outcome, shown)
     table = Table(box=SIMPLE_HEAD, header_style="bold", padding=(0, 1, 0, 0))
     table.add_column("", min_width=12, overflow="fold")

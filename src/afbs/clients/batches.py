@@ -22,6 +22,12 @@ def batches(samples: int, training: Training) -> list[int]:
     return [size] * full if rule == "drop" else [size] * (full - 1) + [size + rest]
 
 
+def steps_of(order: Order, training: Training, samples: int) -> int:
+    """How many steps a job of so many samples has. What the order says comes before what is usual."""
+    usual = 0 if order.epochs else training.steps
+    return order.steps or usual or (order.epochs or training.epochs) * len(batches(samples, training))
+
+
 def names_small_batches(train: F) -> F:
     """What torch says of a batch of one, as a sentence about the client and the settings."""
 

@@ -1,4 +1,4 @@
-"""The gradient of a batch's mean cross-entropy: by torch for every network, by a native kernel for those that have one.
+"""The gradient of a batch's loss: by torch for every task and network, by a native kernel where there is one.
 
 Both leave it where `FlatModel.descend` finds it. What is made of it (a rule's term, an optimizer's step) is not theirs.
 """
@@ -6,20 +6,22 @@ Both leave it where `FlatModel.descend` finds it. What is made of it (a rule's t
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, final
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, TypeAlias, final
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
-from torch.nn.functional import cross_entropy
 
 from afbs.clients.flatten import FlatModel
 from afbs.clients.samples import Samples
+from afbs.interfaces import Task
 from afbs.types import ClientId
 
 EVALUATION_BATCH = 500
+Probe: TypeAlias = tuple[Callable[[Any], Tensor], Any, Tensor]
+"""What gives the outputs for some samples, the samples in the form that it takes, and their labels."""
 
 
 class Gradient(ABC):
@@ -35,20 +37,26 @@ class Gradient(ABC):
 
     @abstractmethod
     def of(self, batch: Any) -> None:
-        """Leaves the gradient of the mean cross-entropy over the batch in the model."""
+        """Leaves the gradient of the mean loss over the batch in the model."""
 
     @abstractmethod
-    def scores(self, part: int) -> Iterator[tuple[Tensor, Tensor]]:
-        """The scores of each class and the labels, on the CPU, for one part of the test set, some samples at a time."""
+    def test(self, part: int) -> Iterator[Probe]:
+        """One part of the test set, some samples at a time."""
+
+    @abstractmethod
+    def held(self, client: ClientId) -> Iterator[Probe]:
+        """What a client holds out, some samples at a time."""
 
 
 @final
 class Torch(Gradient):
-    """Forward and backward as torch does them."""
+    """Forward and backward as torch does them; forward in a lower `precision` where that is asked for."""
 
-    def __init__(self, model: FlatModel, samples: Samples):
+    def __init__(self, model: FlatModel, samples: Samples, task: Task, precision: str, device: str):
         self._model = model
         self._source = samples
+        self._task = task
+        self._mixed = None if precision == "float32" else (device.partition(":")[0], getattr(torch, precision))
 
     def begin(self, client: ClientId) -> int:
         self._samples, self._labels = self._source.client(client)
@@ -62,16 +70,20 @@ class Torch(Gradient):
 
     def of(self, batch: tuple[Tensor, Tensor]) -> None:
         samples, labels = batch
-        self._model.backward(cross_entropy(self._model.module(samples), labels))
+        if self._mixed is None:
+            loss = self._task.loss(self._model.module, samples, labels)
+        else:
+            with torch.autocast(*self._mixed):
+                loss = self._task.loss(self._model.module, samples, labels)
+        self._model.backward(loss)
 
-    def scores(self, part: int) -> Iterator[tuple[Tensor, Tensor]]:
+    def test(self, part: int) -> Iterator[Probe]:
+        return self._probes(*self._source.test(part))
+
+    def held(self, client: ClientId) -> Iterator[Probe]:
+        return self._probes(*self._source.train(self._source.held(client)))
+
+    def _probes(self, samples: Tensor, labels: Tensor) -> Iterator[Probe]:
         self._model.module.eval()
-        samples, labels = self._source.test(part)
         batches = zip(torch.split(samples, EVALUATION_BATCH), torch.split(labels, EVALUATION_BATCH), strict=True)
-        for x, y in batches:
-            yield self.predict(x), y
-
-    def predict(self, samples: Tensor) -> Tensor:
-        with torch.inference_mode():
-            found: Tensor = self._model.module(samples).cpu()
-        return found
+        return ((self._model.module, x, y) for x, y in batches)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from ctypes import byref
 from itertools import accumulate
-from typing import final
+from typing import Any, final
 
 import numpy as np
 import torch
@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from afbs.clients.flatten import FlatModel
-from afbs.clients.gradient import EVALUATION_BATCH, Gradient
+from afbs.clients.gradient import EVALUATION_BATCH, Gradient, Probe
 from afbs.clients.samples import Samples
 from afbs.native.library import Lenet5Shape, kernels
 from afbs.types import ClientId, UserError
@@ -38,12 +38,12 @@ class NativeLenet5(Gradient):
 
     def begin(self, client: ClientId) -> int:
         chosen = self._source.chosen(client)
-        self._labels = np.ascontiguousarray(self._source.labels(client), np.int64)
+        self._labels = np.ascontiguousarray(self._source.labels(chosen), np.int64)
         lowest, highest = (int(self._labels.min()), int(self._labels.max())) if len(chosen) else (0, 0)
         if lowest < 0 or highest >= self._shape.classes:
             raise UserError(f"`data`: labels must be 0 to {self._shape.classes - 1}, got {lowest} to {highest}.")
         if self._source.train_bytes is None:
-            self._lay_out(self._source.client(client)[0])
+            self._lay_out(self._source.train(chosen)[0])
         else:
             self._lay_out_bytes(self._source.train_bytes, chosen)
         return len(chosen)
@@ -65,16 +65,32 @@ class NativeLenet5(Gradient):
             self._room.data_ptr(),
         )
 
-    def scores(self, part: int) -> Iterator[tuple[Tensor, Tensor]]:
+    def test(self, part: int) -> Iterator[Probe]:
         images, labels = self._source.test_bytes, self._source.test_labels(part)
-        samples = self._source.test(part)[0] if images is None else None
+        if images is None:
+            return self._probes(self._score, self._source.test(part)[0], labels)
+        places = self._source.test_start(part) + np.arange(len(labels))
+        return self._probes(lambda chosen: self._score_bytes(images, chosen), places, labels)
+
+    def held(self, client: ClientId) -> Iterator[Probe]:
+        images, chosen = self._source.train_bytes, self._source.held(client)
+        labels = torch.from_numpy(self._source.labels(chosen))
+        if images is None:
+            return self._probes(self._score, self._source.train(chosen)[0], labels)
+        return self._probes(lambda some: self._score_bytes(images, some), chosen, labels)
+
+    def _probes(self, score: Callable[[Any], Tensor], samples: Any, labels: Tensor) -> Iterator[Probe]:
         for first in range(0, len(labels), EVALUATION_BATCH):
-            y = labels[first : first + EVALUATION_BATCH]
-            if samples is not None:
-                self._lay_out(samples[first : first + EVALUATION_BATCH])
-            elif images is not None:
-                self._lay_out_bytes(images, self._source.test_start(part) + first + np.arange(len(y)))
-            yield self.predict(len(y)), y
+            some = slice(first, first + EVALUATION_BATCH)
+            yield score, samples[some], labels[some]
+
+    def _score(self, samples: Tensor) -> Tensor:
+        self._lay_out(samples)
+        return self.predict(len(samples))
+
+    def _score_bytes(self, images: NDArray[np.uint8], chosen: NDArray[np.int64]) -> Tensor:
+        self._lay_out_bytes(images, chosen)
+        return self.predict(len(chosen))
 
     def predict(self, n: int) -> Tensor:
         """The scores of the first samples that were laid out."""

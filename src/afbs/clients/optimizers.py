@@ -2,7 +2,8 @@
 
 Gradients are clipped first, then decayed, then followed, in the arithmetic of `torch.optim` and
 `torch.nn.utils.clip_grad_norm_`; only the global norm is summed in another order, over one flat vector. What a method
-remembers it forgets after the job. Parameters that do not learn (`requires_grad = False`) are not decayed either.
+remembers it forgets after the job, unless momentum is to be remembered. Parameters that do not learn
+(`requires_grad = False`) are not decayed either.
 """
 
 from __future__ import annotations
@@ -44,10 +45,10 @@ class Momentum:
     Nesterov's looks ahead: it takes the sum as it will be after one more such gradient.
     """
 
-    def __init__(self, training: Training, params: Tensor):
+    def __init__(self, training: Training, params: Tensor, velocity: Tensor | None = None):
         self._decay, self._momentum = training.weight_decay, training.momentum
         self._ahead = training.optimizer == "nesterov"
-        self._velocity = torch.zeros_like(params)
+        self._velocity = torch.zeros_like(params) if velocity is None else velocity
 
     def step(self, params: Tensor, gradient: Tensor, rate: float) -> None:
         gradient = _decayed(gradient, params, self._decay)
@@ -91,11 +92,14 @@ _METHODS: dict[str, Callable[[Training, Tensor], Method]] = {
 }
 
 
-def descent(training: Training, model: FlatModel) -> Descend:
-    """How the steps of one job are taken. Plain SGD is the model's own: it leaves rows that no sample used alone."""
+def descent(training: Training, model: FlatModel, velocity: Tensor | None = None) -> Descend:
+    """How the steps of one job are taken. Plain SGD is the model's own: it leaves rows that no sample used alone.
+
+    A `velocity` that is given is gone on with, and changed in place.
+    """
     if training.optimizer == "sgd" and not training.weight_decay and training.clip_norm == inf:
         return model.descend
-    methods = [(_METHODS[training.optimizer](training, params), params, slope) for params, slope in model.learning]
+    methods = [(_method(training, params, velocity), params, slope) for params, slope in model.learning]
 
     def descend(rate: float, term: Tensor | None) -> None:
         gradient = model.whole_gradient(term)
@@ -105,6 +109,13 @@ def descent(training: Training, model: FlatModel) -> Descend:
             method.step(params, slope, rate)
 
     return descend
+
+
+def _method(training: Training, params: Tensor, velocity: Tensor | None) -> Method:
+    if velocity is None:
+        return _METHODS[training.optimizer](training, params)
+    first = params.storage_offset()  # parameters come first in the model's vector
+    return Momentum(training, params, velocity[first : first + len(params)])
 
 
 def scheduled(training: Training, rate: float, step: int, steps: int) -> float:

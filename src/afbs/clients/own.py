@@ -2,70 +2,81 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from time import perf_counter
-from typing import Any, Literal, TypeAlias, final
+from typing import Any, NamedTuple, TypeAlias
 
-import numpy as np
 import torch
 from torch import Tensor, nn
+from torch.utils.data import TensorDataset
 
-from afbs.clients.build import build
-from afbs.clients.flatten import FlatModel
-from afbs.clients.samples import Samples
-from afbs.clients.workload import Workload
-from afbs.seeds import Key
-from afbs.types import Order, Shipped, UserError, Vector
+from afbs.types import ClientId, UserError
 
 
 @dataclass(frozen=True)
 class Lesson:
-    """How much to train, and how: `steps` is 0 where `epochs` counts. `seed` is this job's own."""
+    """What a training function is told: whom it trains, from which version, at which rate, and how much.
+
+    `steps` is 0 where `epochs` counts. `seed` is this job's own; torch has been seeded with it.
+    """
 
     rate: float
     epochs: int
     steps: int
     batch_size: int
     seed: int
+    client: ClientId = 0
+    version: int = 0
 
 
-Teach: TypeAlias = Callable[[nn.Module, Tensor, Tensor, Lesson], Mapping[str, int] | None]
-"""Trains the module on samples and labels. It may return how many `steps` and `samples` that were."""
+Teach: TypeAlias = Callable[[nn.Module, TensorDataset, Lesson], Mapping[str, Any]]
+"""Trains the network on a client's samples. It returns numbers by their names, which are recorded; `steps` and
+`samples` among them say how much work it was."""
 
 
-@final
-class OwnTrainer:
-    """Does orders as `clients.trainer.Trainer` does, with the user's function in place of plain SGD."""
+class Taught(NamedTuple):
+    end: Tensor
+    steps: int
+    samples: int
+    told: Mapping[str, float]
 
-    def __init__(self, workload: Workload, teach: Teach):
-        if workload.rule.stateful:
-            raise UserError("`algorithm`: its clients add to the gradient, which a train function of one's own cannot.")
-        self._work = workload
-        self._teach = teach
-        torch.manual_seed(Key.root(workload.seed, "model").integer())
-        self._model = FlatModel(build(workload.model, workload.dataset).to(workload.device))
-        self._samples = Samples(workload)
 
-    def train(
-        self, task: int, order: Order, base: Vector, out: Vector, state: Vector | None, new_state: Vector | None
-    ) -> Shipped:
-        began = perf_counter()
-        training = self._work.training
-        seed = Key.root(self._work.seed, "job").child(order.client, order.occurrence).integer()
-        torch.manual_seed(seed)
-        model = self._model
-        model.load(torch.from_numpy(base).to(self._work.device))
-        model.module.train()
-        samples, labels = self._samples.client(order.client)
-        lesson = Lesson(order.rate, order.epochs or training.epochs, order.steps, training.batch_size, seed)
-        told: Any = self._teach(model.module, samples, labels, lesson) or {}
-        end = torch.cat([each.detach().reshape(-1).float().cpu() for each in _tensors(model.module)]).numpy()
-        np.copyto(out, base - end if self._work.ships == "delta" else end)
-        outcome: Literal["done", "not finite"] = "done" if np.isfinite(out).all() else "not finite"
-        return Shipped(task, outcome, int(told.get("steps", 0)), int(told.get("samples", 0)), perf_counter() - began)
+def taught(teach: Teach, network: nn.Module, x: Tensor, y: Tensor, lesson: Lesson) -> Taught:
+    """What the function makes of the network. It has a copy: whatever it does to it is over after the job."""
+    name = f"`training.function`: {named(teach)}"
+    module = copy.deepcopy(network).train()
+    before = _tensors(module)
+    size, device = sum(each.numel() for each in before), before[0].device
+    told = teach(module, TensorDataset(x, y), lesson)
+    after = _tensors(module)
+    if sum(each.numel() for each in after) != size:
+        now = sum(each.numel() for each in after)
+        raise UserError(f"{name} left a network of {now:,} numbers, and was given one of {size:,}.")
+    moved = [each.device for each in after if each.device != device]
+    if moved:
+        raise UserError(f"{name} left the network on the device {moved[0]}, and was given it on {device}.")
+    numbers = _numbers(name, told)
+    end = torch.cat([each.detach().reshape(-1).float() for each in after])
+    return Taught(end, int(numbers.pop("steps", 0)), int(numbers.pop("samples", 0)), numbers)
+
+
+def named(teach: Any) -> str:
+    return str(getattr(teach, "__qualname__", type(teach).__name__))
 
 
 def _tensors(module: nn.Module) -> list[Tensor]:
     """In the order of the flat vector; a function may have put others in the place of those that were there."""
     return [*module.parameters(), *(buffer for buffer in module.buffers() if buffer.is_floating_point())]
+
+
+def _numbers(name: str, told: Any) -> dict[str, float]:
+    wanted = "it must return numbers by their names, such as {'loss': 0.3}"
+    if not isinstance(told, Mapping):
+        got = "nothing" if told is None else f"a {type(told).__name__}"
+        raise UserError(f"{name} returned {got}; {wanted}.")
+    try:
+        return {str(key): float(value) for key, value in told.items()}
+    except (TypeError, ValueError, RuntimeError):
+        unfit = next(key for key, value in told.items() if not isinstance(value, int | float))
+        raise UserError(f"{name} returned {told[unfit]!r} for {unfit!r}; {wanted}.") from None

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from afbs.clients.workload import EVALUATION_PART, Workload
-from afbs.types import ClientId
+from afbs.types import ClientId, Dataset
 
 
 @final
@@ -28,11 +28,8 @@ class Samples:
             None if self._device == "cpu" else torch.from_numpy(np.array(self._data.train_x)).to(self._device)
         )
         self._indices = workload.indices
-        channels = (1, -1) + (1,) * (self._data.train_x.ndim - 2)
-        unit = 255.0 if self._data.train_x.dtype == np.uint8 else 1.0
-        scale = torch.tensor(self._data.scale, dtype=torch.float32)
-        self._factor = (1.0 / (unit * scale)).view(channels).to(self._device)
-        self._offset = (-torch.tensor(self._data.shift, dtype=torch.float32) / scale).view(channels).to(self._device)
+        self._held = workload.held
+        self._factor, self._offset = (each.to(self._device) for each in standard(self._data))
         self.train_bytes, self.test_bytes = _bytes(self._data.train_x), _bytes(self._data.test_x)
 
     @cached_property
@@ -45,12 +42,20 @@ class Samples:
         """Which training samples are a client's."""
         return self._indices[client]
 
-    def labels(self, client: ClientId) -> NDArray[np.int64]:
-        return self._data.train_y[self._indices[client]]
+    def held(self, client: ClientId) -> NDArray[np.int64]:
+        """Which training samples a client keeps for testing."""
+        return self._held[client]
+
+    def labels(self, chosen: NDArray[np.int64]) -> NDArray[Any]:
+        found: NDArray[Any] = self._data.train_y[chosen]
+        return found
 
     def client(self, client: ClientId) -> tuple[Tensor, Tensor]:
-        """A client's training samples and their labels."""
-        chosen = self._indices[client]
+        """What a client trains on, and the labels."""
+        return self.train(self._indices[client])
+
+    def train(self, chosen: NDArray[np.int64]) -> tuple[Tensor, Tensor]:
+        """Some training samples and their labels."""
         if self._resident is None:
             samples = torch.from_numpy(self._data.train_x[chosen])
         else:
@@ -61,7 +66,7 @@ class Samples:
         """One part of the test set and its labels."""
         chosen = slice(self.test_start(part), self.test_start(part + 1))
         samples = torch.from_numpy(np.array(self._data.test_x[chosen])).to(self._device)
-        return self._prepared(samples), self.test_labels(part)
+        return self._prepared(samples), self.test_labels(part).to(self._device)
 
     def test_start(self, part: int) -> int:
         """The number of the first sample of one part of the test set."""
@@ -74,6 +79,15 @@ class Samples:
         if self._data.tokens:
             return samples.long()
         return samples.float().mul_(self._factor).add_(self._offset)
+
+
+def standard(data: Dataset) -> tuple[Tensor, Tensor]:
+    """By what a sample is multiplied, and what is then added to it, channel by channel, before a network sees it."""
+    channels = (1, -1) + (1,) * (data.train_x.ndim - 2)
+    unit = 255.0 if data.train_x.dtype == np.uint8 else 1.0
+    scale = torch.tensor(data.scale, dtype=torch.float32)
+    offset = -torch.tensor(data.shift, dtype=torch.float32) / scale
+    return (1.0 / (unit * scale)).view(channels), offset.view(channels)
 
 
 def _bytes(samples: NDArray[Any]) -> NDArray[np.uint8] | None:

@@ -2,24 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from time import perf_counter
-from typing import Literal, final
+from typing import Any, Literal, final
 
 import numpy as np
 import torch
-from torch.nn.functional import cross_entropy
+from torch import Tensor
 
-from afbs.clients.batches import batches, names_small_batches
+from afbs.clients.batches import batches, names_small_batches, steps_of
 from afbs.clients.build import build
 from afbs.clients.flatten import FlatModel
-from afbs.clients.gradient import Gradient, Torch
+from afbs.clients.gradient import Gradient, Probe, Torch
 from afbs.clients.lenet5 import NativeLenet5
 from afbs.clients.optimizers import descent, scheduled
+from afbs.clients.own import Lesson, taught
 from afbs.clients.samples import Samples
 from afbs.clients.workload import Workload
 from afbs.native.choice import settled
 from afbs.seeds import Key
-from afbs.types import Evaluated, Order, Shipped, Training, Vector
+from afbs.types import Evaluated, Order, Shipped, Tallies, Vector
 
 
 @final
@@ -29,9 +31,11 @@ class Trainer:
     def __init__(self, workload: Workload):
         self._work = workload
         torch.manual_seed(Key.root(workload.seed, "model").integer())
-        self._model = FlatModel(build(workload.model, workload.dataset).to(workload.device))
-        self._gradient = _gradient(workload, self._model)
+        self._model = FlatModel(build(workload.model, workload.dataset, workload.task).to(workload.device))
+        self._samples = Samples(workload)
+        self._gradient = _gradient(workload, self._model, self._samples)
         self._jobs = Key.root(workload.seed, "job")
+        self._exams = Key.root(workload.seed, "evaluation")
 
     def initial(self) -> Vector:
         vector: Vector = self._model.vector.cpu().numpy().copy()
@@ -56,6 +60,8 @@ class Trainer:
         key = self._jobs.child(order.client, order.occurrence)
         rng = key.generator()
         _seed(key.integer(), device)
+        if training.function:
+            return self._taught(began, task, order, base, out, key.integer())
         number = self._gradient.begin(order.client)
         start = torch.from_numpy(base).to(device)
         memory = None if state is None else torch.from_numpy(state).to(device)[: len(model.trainable)]
@@ -63,8 +69,9 @@ class Trainer:
         params, anchor = model.trainable, start[: len(model.trainable)]
         steps = seen = 0
         sizes = batches(number, training)
-        most = _steps(order, training, len(sizes))
-        descend = descent(training, model)
+        most = steps_of(order, training, number)
+        velocity = memory.clone() if training.remember and memory is not None else None
+        descend = descent(training, model, velocity)
         while steps < most:
             chosen = sizes[: most - steps]
             shuffled = rng.permutation(number)[: sum(chosen)]
@@ -74,42 +81,63 @@ class Trainer:
                 descend(rate, rule.gradient(params, anchor, memory))
             steps += len(chosen)
             seen += len(shuffled)
-        end = model.vector.cpu().numpy()
-        if self._work.ships == "delta":
-            np.subtract(base, end, out=out)
-        else:
-            np.copyto(out, end)
+        self._ship(base, model.vector, out)
         if new_state is not None:
             new_state[:] = 0.0
-            new_state[: len(params)] = rule.finish(memory, anchor, params).cpu().numpy()
-        outcome: Literal["done", "not finite"] = "done" if np.isfinite(out).all() else "not finite"
-        return Shipped(task, outcome, steps, seen, perf_counter() - began)
+            learned = rule.finish(memory, anchor, params) if velocity is None else velocity
+            new_state[: len(params)] = learned.cpu().numpy()
+        return Shipped(task, _outcome(out), steps, seen, perf_counter() - began)
 
-    def evaluate(self, task: int, base: Vector, part: int) -> Evaluated:
-        """The model on one part of the test set."""
+    def _taught(self, began: float, task: int, order: Order, base: Vector, out: Vector, seed: int) -> Shipped:
+        """With the user's function in the place of all of that."""
+        training = self._work.training
+        self._model.load(torch.from_numpy(base).to(self._work.device))
+        steps = order.steps or (0 if order.epochs else training.steps)
+        epochs = 0 if steps else order.epochs or training.epochs
+        lesson = Lesson(order.rate, epochs, steps, training.batch_size, seed, order.client, order.version)
+        x, y = self._samples.client(order.client)
+        assert callable(training.function)
+        found = taught(training.function, self._model.module, x, y, lesson)
+        self._ship(base, found.end, out)
+        return Shipped(task, _outcome(out), found.steps, found.samples, perf_counter() - began, told=found.told)
+
+    def _ship(self, base: Vector, end: Tensor, out: Vector) -> None:
+        if self._work.ships == "delta":
+            np.subtract(base, end.cpu().numpy(), out=out)
+        else:
+            np.copyto(out, end.cpu().numpy())
+
+    def evaluate(self, task: int, base: Vector, part: int, local: bool = False) -> Evaluated:
+        """The model on one part of the test set; if `local`, on what each of some clients holds out."""
         began = perf_counter()
         self._model.load(torch.from_numpy(base))
-        classes = self._work.dataset.classes
-        loss = 0.0
-        confusion = torch.zeros(classes * classes, dtype=torch.int64)
-        for scores, y in self._gradient.scores(part):
-            loss += float(cross_entropy(scores, y, reduction="sum"))
-            # A model that has diverged predicts class 0: argmax of NaN is not a class.
-            guess = scores.nan_to_num().argmax(1).clamp_(max=classes - 1)
-            confusion += torch.bincount(y * classes + guess, minlength=classes * classes)
-        return Evaluated(task, confusion.view(classes, classes).numpy(), loss, perf_counter() - began)
+        _seed(self._exams.child(part).integer(), self._work.device)  # a task may draw, too
+        with torch.inference_mode():
+            totals = self._clients(part) if local else self._counted(self._gradient.test(part))
+        return Evaluated(task, totals, perf_counter() - began)
+
+    def _counted(self, questions: Iterable[Probe]) -> Tallies:
+        totals: dict[str, Any] = {}
+        for model, x, y in questions:
+            for name, found in self._work.task.tally(model, x, y).items():
+                totals[name] = totals[name] + found if name in totals else found
+        return totals
+
+    def _clients(self, part: int) -> Tallies:
+        """What is measured of each client, in the order of their numbers."""
+        clients = self._work.clients_of(part)
+        scores = [self._work.task.conclude(self._counted(self._gradient.held(client))).values for client in clients]
+        names = [metric.name for metric in self._work.task.metrics]
+        return {name: np.array([score[name] for score in scores], np.float64) for name in names}
 
 
-def _steps(order: Order, training: Training, epoch: int) -> int:
-    """How many steps a job has, if an epoch has so many. What the order says comes before what is usual."""
-    usual = 0 if order.epochs else training.steps
-    return order.steps or usual or (order.epochs or training.epochs) * epoch
+def _outcome(out: Vector) -> Literal["done", "not finite"]:
+    return "done" if np.isfinite(out).all() else "not finite"
 
 
-def _gradient(work: Workload, model: FlatModel) -> Gradient:
-    samples = Samples(work)
-    if settled(work.model, work.device).kernel == "torch":
-        return Torch(model, samples)
+def _gradient(work: Workload, model: FlatModel, samples: Samples) -> Gradient:
+    if settled(work.model, work.device, work.usual).kernel == "torch":
+        return Torch(model, samples, work.task, work.training.precision, work.device)
     return NativeLenet5(model, samples, tuple(work.dataset.train_x.shape[1:]), work.dataset.classes)
 
 

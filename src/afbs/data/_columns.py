@@ -61,6 +61,19 @@ def column(what: str, values: Any) -> Column:
     return Column(_whole(what, array))
 
 
+def numbers(what: str, values: Any) -> NDArray[np.float32]:
+    """What is to be predicted: one number or a row of them a sample."""
+    array = as_array(what, values)
+    if array.ndim == 2 and array.shape[1] == 1:
+        array = array[:, 0]
+    if array.ndim not in (1, 2) or array.dtype.kind not in "fiub":
+        raise UserError(f"{what} are {array.dtype} of shape {array.shape}; expected one number or a row of them each.")
+    with np.errstate(over="ignore"):
+        found: NDArray[np.float32] = array.astype(np.float32)
+    _refuse_missing(what, ~np.isfinite(found).reshape(len(found), -1).all(axis=1))
+    return found
+
+
 def distinct(owners: Column) -> tuple[NDArray[np.int64], tuple[str, ...]]:
     """0, 1, 2 ... for the values that occur, in their order, and what they were called."""
     found, numbers = np.unique(owners.codes, return_inverse=True)
@@ -91,7 +104,7 @@ def _count(where: str, labels: NDArray[np.int64]) -> int:
     if count > max(1000, len(labels)):
         raise UserError(
             f"{where}: a label is {count - 1}, which would make {count:,} classes of {len(labels):,} samples; "
-            "numbers must be 0, 1, 2 ..."
+            "numbers must be 0, 1, 2 ..., or `data.numbers` = true if they are what is to be predicted."
         )
     return count
 
@@ -114,7 +127,10 @@ def _whole(what: str, array: NDArray[Any]) -> NDArray[np.int64]:
     if np.issubdtype(array.dtype, np.floating):
         _refuse_missing(what, np.isnan(array))
         if not (np.abs(array) < _LARGEST).all() or (array != np.round(array)).any():
-            raise UserError(f"{what} are of type {array.dtype}; expected whole numbers or names.")
+            raise UserError(
+                f"{what} are of type {array.dtype}; expected whole numbers or names. Where they are to be predicted as "
+                "numbers, set `task.name` = 'regression' and `data.numbers` = true."
+            )
     elif not np.issubdtype(array.dtype, np.integer):
         raise UserError(f"{what} are of type {array.dtype}; expected whole numbers or names.")
     elif array.dtype.kind == "u" and len(array) and int(array.max()) >= 2**63:

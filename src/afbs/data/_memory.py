@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from afbs.data._columns import Column, column
+from afbs.data._columns import Column, column, numbers
 from afbs.data._digest import array_digest
 from afbs.data._own import dataset, samples
 from afbs.data._store import cached
@@ -35,22 +36,27 @@ class Arrays(Source):
     test_y: NDArray[Any] | None = None
     owners: NDArray[Any] | None = None
     tokens: int = 0
+    numbers: bool = False
+    """Labels are numbers to be predicted, one or a row a sample, and not classes."""
 
     def load(self) -> Dataset:
         """By way of the cache, so that workers share one copy instead of each being sent its own."""
         samples = {name: self._samples(name) for name in ("train_x", "test_x")}
         columns = {name: self._column(name) for name in ("train_y", "test_y", "owners")}
         content = {name: _content(values) for name, values in (samples | columns).items()}
-        recipe = {"tokens": self.tokens, "content": content}
-        return cached("memory", recipe, lambda: dataset("`data`", **samples, **columns, tokens=self.tokens))
+        recipe = {"tokens": self.tokens, "content": content, **({"numbers": True} if self.numbers else {})}
+        arrays: Any = {**samples, **columns}
+        made = partial(dataset, "`data`", **arrays, tokens=self.tokens, are_numbers=self.numbers)
+        return cached("memory", recipe, made)
 
     def _samples(self, name: str) -> NDArray[Any] | None:
         values = getattr(self, name)
         return None if values is None else samples(f"`data`: {_CALLED[name]}", values)
 
-    def _column(self, name: str) -> Column | None:
+    def _column(self, name: str) -> Column | NDArray[Any] | None:
         values = getattr(self, name)
-        return None if values is None else column(f"`data`: {_CALLED[name]}", values)
+        read = numbers if self.numbers and name != "owners" else column
+        return None if values is None else read(f"`data`: {_CALLED[name]}", values)
 
 
 def from_torch(train: Any, test: Any = None, owners: NDArray[Any] | None = None) -> Arrays:

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from afbs.data._arrays import channel_moments, every_fifth
-from afbs.data._columns import Column, as_array, classes, column, distinct
+from afbs.data._columns import Column, as_array, classes, column, distinct, numbers
 from afbs.interfaces import Source
 from afbs.types import Dataset, UserError
 
@@ -26,27 +26,30 @@ def dataset(
     test_y: Any = None,
     owners: Any = None,
     tokens: int = 0,
+    are_numbers: bool = False,
 ) -> Dataset:
     """A data set from arrays; without a test split every fifth sample of each class is for testing.
 
     Images may be (N, height, width), (N, channels, height, width) or (N, height, width, channels); other samples may
     have any shape. Labels and owners may be whole numbers or names. Whole numbers other than bytes are token ids.
+    Labels that `are_numbers` are to be predicted, one or a row a sample; every fifth sample is then for testing.
     """
+    read = numbers if are_numbers else column
     if (test_x is None) != (test_y is None):
         raise UserError(f"{where}: test samples need test labels and the other way round; only one of them is there.")
-    train, labels = samples(f"{where}: training samples", train_x), column(f"{where}: training labels", train_y)
+    train, labels = samples(f"{where}: training samples", train_x), read(f"{where}: training labels", train_y)
     _same_length(where, "training samples", train, "training labels", labels)
     whose = None
     if owners is not None:
         whose = column(f"{where}: owners", owners)
         _same_length(where, "training samples", train, "owners", whose)
     if test_x is None:
-        chosen, held = every_fifth(labels.codes)
+        chosen, held = every_fifth(labels.codes if isinstance(labels, Column) else np.zeros(len(labels), np.int64))
         test, test_labels = train[held], labels[held]
         train, labels = train[chosen], labels[chosen]
         whose = None if whose is None else whose[chosen]
     else:
-        test, test_labels = samples(f"{where}: test samples", test_x), column(f"{where}: test labels", test_y)
+        test, test_labels = samples(f"{where}: test samples", test_x), read(f"{where}: test labels", test_y)
         _same_length(where, "test samples", test, "test labels", test_labels)
     if not len(test):
         raise UserError(f"{where}: no sample is left for testing; every class needs at least five, or a test split.")
@@ -54,7 +57,12 @@ def dataset(
         raise UserError(f"{where}: training samples have shape {train.shape[1:]}, test samples {test.shape[1:]}.")
     if train.dtype != test.dtype:
         raise UserError(f"{where}: training samples are {train.dtype}, test samples {test.dtype}; expected the same.")
-    train_y, test_y, number, names = classes(where, labels, test_labels)
+    if isinstance(labels, Column) and isinstance(test_labels, Column):
+        train_y, test_y, number, names = classes(where, labels, test_labels)
+    else:
+        train_y, test_y, number, names = labels, test_labels, 0, ()
+        if train_y.shape[1:] != test_y.shape[1:]:
+            raise UserError(f"{where}: training labels are {train_y.shape[1:]} each, test labels {test_y.shape[1:]}.")
     ids, owner_names = (None, ()) if whose is None else distinct(whose)
     made = Dataset(train, train_y, test, test_y, number, owners=ids, names=names, owner_names=owner_names)
     if train.dtype == np.int32:
@@ -115,7 +123,7 @@ def _channels_first(x: NDArray[Any]) -> NDArray[Any]:
     return x
 
 
-def _same_length(where: str, what: str, x: NDArray[Any], other: str, y: Column) -> None:
+def _same_length(where: str, what: str, x: NDArray[Any], other: str, y: Column | NDArray[Any]) -> None:
     if len(x) != len(y):
         raise UserError(f"{where}: {len(x):,} {what} but {len(y):,} {other}.")
 

@@ -32,6 +32,8 @@ class Npz(Source):
     """Of their labels."""
     owners: str = "owners"
     """Of whose sample each is, if it is known."""
+    numbers: bool = False
+    """Labels are numbers to be predicted, one or a row a sample, and not classes."""
 
     def load(self) -> Dataset:
         path = path_of("data.path", self.path)
@@ -47,7 +49,8 @@ class Npz(Source):
                 test_x, test_y, owners = (
                     file[name] if name in there else None for name in (self.test_x, self.test_y, self.owners)
                 )
-                return dataset(str(path), file[self.train_x], file[self.train_y], test_x, test_y, owners)
+                arrays = (file[self.train_x], file[self.train_y], test_x, test_y, owners)
+                return dataset(str(path), *arrays, are_numbers=self.numbers)
         except UserError:
             raise
         except Exception as error:  # a damaged archive raises nearly anything

@@ -1,37 +1,13 @@
-"""When the model is tested, and what is known of a test that is under way."""
+"""When a model is tested and on what, and what is known of a test that is under way."""
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import final
+from typing import Literal, NamedTuple, final
 
-import numpy as np
-from numpy.typing import NDArray
-
-from afbs.types import Evaluated, Score
-
-
-@dataclass
-class Exam:
-    """One version on the test set, part by part."""
-
-    version: int
-    missing: int
-    confusion: NDArray[np.int64] | None = None
-    losses: dict[int, float] = field(default_factory=dict)
-
-    def add(self, part: int, result: Evaluated) -> None:
-        self.confusion = result.confusion if self.confusion is None else self.confusion + result.confusion
-        self.losses[part] = result.loss
-        self.missing -= 1
-
-    def score(self) -> Score:
-        assert self.confusion is not None
-        total = max(1, int(self.confusion.sum()))
-        loss = sum(self.losses[part] for part in sorted(self.losses))
-        return Score(int(np.trace(self.confusion)) / total, loss / total, self.confusion)
+from afbs.types import Evaluated, Score, Tallies
 
 
 @final
@@ -52,3 +28,45 @@ class Timetable:
     def after(self, version: int) -> bool:
         """Whether a new version is tested at once."""
         return bool(self._every) and version % self._every == 0
+
+
+class Subject(NamedTuple):
+    """What models are tested on, in so many parts, and when: the test set, or what the clients hold out.
+
+    `event` is what its lines in the record are called; `combine` makes a score of what was found in all parts.
+    """
+
+    event: Literal["eval", "clients"]
+    timetable: Timetable
+    parts: int
+    combine: Callable[[Sequence[Tallies]], Score]
+
+    @property
+    def local(self) -> bool:
+        return self.event == "clients"
+
+
+def due(subjects: Sequence[Subject], time: float, including: bool = False) -> list[tuple[float, Subject]]:
+    """Which tests the moments that have passed ask for, in order."""
+    passed = [(moment, subject) for subject in subjects for moment in subject.timetable.before(time, including)]
+    return sorted(passed, key=lambda pair: pair[0])
+
+
+@dataclass
+class Exam:
+    """One version on one subject, part by part."""
+
+    version: int
+    subject: Subject
+    found: dict[int, Tallies] = field(default_factory=dict)
+
+    @property
+    def missing(self) -> int:
+        return self.subject.parts - len(self.found)
+
+    def add(self, part: int, result: Evaluated) -> None:
+        self.found[part] = result.totals
+
+    def score(self) -> Score:
+        """Parts come in any order, and are added up in theirs."""
+        return self.subject.combine([self.found[part] for part in sorted(self.found)])

@@ -11,13 +11,13 @@ the last checkpoint, is not done twice.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, final
 
 import numpy as np
 
 from afbs.engine.counts import Counts
-from afbs.engine.evaluations import Exam, Timetable
+from afbs.engine.evaluations import Exam, Subject
 from afbs.engine.outbox import Listener
 from afbs.engine.server import Applied, Server
 from afbs.engine.stopping import stop_if_asked
@@ -57,10 +57,9 @@ class LiveRun:
         algorithm: Algorithm[Any],
         session: Session,
         listener: Listener,
-        timetable: Timetable,
+        subject: Subject,
         publish: Callable[[int, Vector], None],
-        *,
-        parts: int = 1,
+        stateful: bool | None = None,
     ):
         if algorithm.looks and algorithm.ships == "end":
             raise UserError(
@@ -68,14 +67,15 @@ class LiveRun:
             )
         self._session = session
         self.listener = listener
-        self._timetable = timetable
+        self._subject = subject
+        self._timetable = subject.timetable
         self._publish = publish
-        self._parts = parts
-        self._stateful = algorithm.local.stateful
+        self._stateful = algorithm.local.stateful if stateful is None else stateful
         self.server = Server(algorithm, session)
         self.stopping = False
         """Set it from a signal handler, and `go` raises `SafelyStopped` at the next moment at which it can."""
         self._contents: dict[int, Vector | None] = {}
+        self._said: dict[int, Mapping[str, float]] = {}
         self._told: list[Facts] = []
         self._witness = Witness(())
         self._exams: dict[int, tuple[Exam, int, float]] = {}
@@ -143,7 +143,8 @@ class LiveRun:
                 row for row, vector in enumerate(vectors) if vector is not None and not np.isfinite(vector).all()
             }
             rows = self._matrix(vectors)
-            applied = self.server.apply(decided, rows, rejected, missing)
+            told = {row: self._said.get(update.order.sequence, {}) for row, update in enumerate(used)}
+            applied = self.server.apply(decided, rows, rejected, missing, told if any(told.values()) else None)
             for row, update in enumerate(used):
                 self._session.settle(update.order, row not in rejected | missing)
             for update in dropped:
@@ -159,6 +160,7 @@ class LiveRun:
                 self._examine(self.server.time)
         for update in (*used, *dropped):
             self._contents.pop(update.order.sequence, None)
+            self._said.pop(update.order.sequence, None)
 
     def _done_before(self, decided: Decided) -> None:
         """It was applied and saved before the run was killed. Only its line may be missing."""
@@ -202,6 +204,7 @@ class LiveRun:
             self.counts.add_jobs(result for result in results if result.outcome != "missing")
             for row, (order, result) in enumerate(zip(wanted, results, strict=True)):
                 self._contents[order.sequence] = None if result.outcome == "missing" else rows[row].copy()
+                self._said[order.sequence] = result.told
             self._session.store.release(first)
         return [self._contents[order.sequence] for order in orders]
 
@@ -237,11 +240,11 @@ class LiveRun:
 
     def _examine(self, time: float) -> None:
         version = self.server.version
-        exam = Exam(version, self._parts)
+        exam = Exam(version, self._subject)
         self._tested = version
         self.counts.evaluations += 1
         self.server.versions.use(version)
-        for part in range(self._parts):
+        for part in range(self._subject.parts):
             self._numbers += 1
             self._exams[self._numbers] = exam, part, time
             self._session.submit(Evaluate(self._numbers, self.server.versions.slot(version), part))

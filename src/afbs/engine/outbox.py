@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple, Protocol, TypeAlias, final
 
 from afbs.engine.evaluations import Exam
@@ -17,9 +17,15 @@ class Listener(Protocol):
 
     def event(self, event: Event) -> None: ...
 
-    def applied(self, decided: Decided, rejected: Sequence[Update], missing: Sequence[Update]) -> None: ...
+    def applied(
+        self,
+        decided: Decided,
+        rejected: Sequence[Update],
+        missing: Sequence[Update],
+        told: Sequence[Mapping[str, float]] = (),
+    ) -> None: ...
 
-    def evaluated(self, time: float, version: int, score: Score) -> None: ...
+    def evaluated(self, time: float, version: int, score: Score, event: str = "eval") -> None: ...
 
     def checkpoint(self, checkpoint: Checkpoint) -> None: ...
 
@@ -55,7 +61,8 @@ class Outbox:
             if isinstance(item, Moment):
                 if item.exam.missing:
                     break
-                self._listener.evaluated(item.time, item.exam.version, item.exam.score())
+                exam = item.exam
+                self._listener.evaluated(item.time, exam.version, exam.score(), exam.subject.event)
             elif isinstance(item, Checkpoint):
                 self._listener.checkpoint(item)
             elif isinstance(item, Applied):

@@ -12,7 +12,7 @@ whatever the number of workers, and whether or not the run was interrupted.
 from __future__ import annotations
 
 from collections import defaultdict, deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from heapq import heappop, heappush
 from time import perf_counter
@@ -21,7 +21,7 @@ from typing import Any, NamedTuple, final
 import numpy as np
 
 from afbs.engine.counts import Counts
-from afbs.engine.evaluations import Exam, Timetable
+from afbs.engine.evaluations import Exam, Subject, due
 from afbs.engine.outbox import Listener, Moment, Outbox
 from afbs.engine.server import Server
 from afbs.engine.stopping import stop_if_asked
@@ -73,6 +73,7 @@ class _Pending:
     missing: int = 0
     rejected: set[int] = field(default_factory=set)
     results: list[Shipped] = field(default_factory=list)
+    told: dict[int, Mapping[str, float]] = field(default_factory=dict)
 
 
 class _Task(NamedTuple):
@@ -93,18 +94,17 @@ class Run:
         algorithm: Algorithm[Any],
         session: Session,
         listener: Listener,
-        timetable: Timetable,
+        subjects: Sequence[Subject],
         *,
-        parts: int = 1,
         checkpoint_seconds: float = 60.0,
+        stateful: bool | None = None,
     ):
         self._algorithm = algorithm
         self._session = session
         self.listener = listener
-        self._timetable = timetable
-        self._parts = parts
+        self._subjects = subjects
         self._checkpoint_seconds = checkpoint_seconds
-        self._stateful = algorithm.local.stateful
+        self._stateful = algorithm.local.stateful if stateful is None else stateful
 
         self.server = Server(algorithm, session)
         self.stopping = False
@@ -118,8 +118,9 @@ class Run:
         self._under_way = 0
         self._numbers = 0
         self._outbox = Outbox(listener)
-        self._exam: Exam | None = None
+        self._exams: dict[str, Exam] = {}
         self._contents: dict[int, Vector] = {}
+        self._said: dict[int, Mapping[str, float]] = {}
         self._told: deque[Facts] = deque()
         self._saved_at = perf_counter()
         self._watching_since: float | None = None
@@ -239,10 +240,13 @@ class Run:
             else:
                 assert pending.rows is not None
                 pending.rows[row] = known
+                if update.order.sequence in self._said:
+                    pending.told[row] = self._said.pop(update.order.sequence)
                 if not np.isfinite(known).all():
                     pending.rejected.add(row)
         for update in step.dropped:
             self._contents.pop(update.order.sequence, None)
+            self._said.pop(update.order.sequence, None)
 
     def _enlist(self, pending: _Pending, row: int, order: Order, needed: int, examples: int) -> None:
         """A job that the version `needed` waits for."""
@@ -265,6 +269,8 @@ class Run:
                 self._collect()
             self.counts.add_jobs(lone.results)
             self._contents[order.sequence] = lone.rows[0].copy()
+            if lone.told:
+                self._said[order.sequence] = lone.told[0]
             self._session.store.release(lone.first)
         return self._contents[order.sequence]
 
@@ -277,7 +283,8 @@ class Run:
             number = entry[2]
             pending, row, order, exam = self._tasks[number]
             if exam is not None:
-                self._session.submit(Evaluate(number, self.server.versions.slot(exam.version), row))
+                slot = self.server.versions.slot(exam.version)
+                self._session.submit(Evaluate(number, slot, row, exam.subject.local))
             elif evaluations_only:
                 kept.append(entry)
                 continue
@@ -305,6 +312,8 @@ class Run:
                 assert task.pending is not None
                 task.pending.missing -= 1
                 task.pending.results.append(result)
+                if result.told:
+                    task.pending.told[task.row] = result.told
                 if result.outcome != "done":
                     task.pending.rejected.add(task.row)
         now = perf_counter()
@@ -329,7 +338,8 @@ class Run:
         number = len(decided.step.used)
         self._evaluate_until(decided.time)
         rejected = {row for row in pending.rejected if row < number}
-        applied = self.server.apply(decided, None if pending.rows is None else pending.rows[:number], rejected)
+        rows = None if pending.rows is None else pending.rows[:number]
+        applied = self.server.apply(decided, rows, rejected, told=pending.told)
         self.counts.add_jobs(pending.results)  # now, so that what a checkpoint counts fits its version
         if self._stateful:
             for row, order in enumerate(pending.orders):
@@ -343,8 +353,9 @@ class Run:
         for update in (*decided.step.used, *decided.step.dropped):
             self.server.versions.let_go(update.base_version)
         self.counts.apply += perf_counter() - began
-        if self._timetable.after(self.server.version):
-            self._evaluate(self.server.time)
+        for subject in self._subjects:
+            if subject.timetable.after(self.server.version):
+                self._evaluate(self.server.time, subject)
         if perf_counter() - self._saved_at > self._checkpoint_seconds:
             self.save()
         self._post()
@@ -366,20 +377,21 @@ class Run:
 
     def _evaluate_until(self, time: float, including: bool = False) -> None:
         """The moments before `time` see the version that exists now."""
-        for moment in self._timetable.before(time, including):
-            self._evaluate(moment)
+        for moment, subject in due(self._subjects, time, including):
+            self._evaluate(moment, subject)
 
-    def _evaluate(self, time: float) -> None:
+    def _evaluate(self, time: float, subject: Subject) -> None:
         version = self.server.version
-        if self._exam is None or self._exam.version != version:
-            self._exam = Exam(version, self._parts)
-            self.counts.evaluations += 1
+        exam = self._exams.get(subject.event)
+        if exam is None or exam.version != version:
+            exam = self._exams[subject.event] = Exam(version, subject)
+            self.counts.evaluations += not subject.local
             self.server.versions.use(version)
-            for part in range(self._parts):
+            for part in range(subject.parts):
                 self._numbers += 1
-                self._tasks[self._numbers] = _Task(None, part, None, self._exam)
+                self._tasks[self._numbers] = _Task(None, part, None, exam)
                 heappush(self._ready, (version + _EVALUATION_SLACK, 0, self._numbers))
-        self._outbox.put(Moment(time, self._exam))
+        self._outbox.put(Moment(time, exam))
 
     def _evaluated(self, task: _Task, result: Evaluated) -> None:
         exam = task.exam
@@ -418,7 +430,7 @@ class Run:
             if pending.decided.version == checkpoint.version:
                 time = pending.decided.time
                 break
-        self._timetable.before(time)
+        due(self._subjects, time)
         self.server.restore(checkpoint, time)
 
 

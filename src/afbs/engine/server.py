@@ -16,11 +16,15 @@ from afbs.types import Decided, Facts, Matrix, Memory, Step, Update, UserError, 
 
 
 class Applied(NamedTuple):
-    """A step as it was taken: without the updates whose vectors could not be used."""
+    """A step as it was taken: without the updates whose vectors could not be used.
+
+    `told` is what clients said of their training, one for each that was used, if any said anything.
+    """
 
     decided: Decided
     rejected: Sequence[Update] = ()
     missing: Sequence[Update] = ()
+    told: Sequence[Mapping[str, float]] = ()
 
 
 @final
@@ -41,10 +45,15 @@ class Server:
         self.versions.add(0, self.params)
 
     def apply(
-        self, decided: Decided, rows: Matrix | None, rejected: Collection[int] = (), missing: Collection[int] = ()
+        self,
+        decided: Decided,
+        rows: Matrix | None,
+        rejected: Collection[int] = (),
+        missing: Collection[int] = (),
+        told: Mapping[int, Mapping[str, float]] | None = None,
     ) -> Applied:
         """The next version. `rows` are the vectors of `decided.step.used`; those rejected or missing are left out, and
-        the others are weighed as if they had never been used."""
+        the others are weighed as if they had never been used. `told` is what was said of each, by its row."""
         step, unfit = decided.step, {*rejected, *missing}
         if unfit:
             assert rows is not None
@@ -58,7 +67,10 @@ class Server:
         self.versions.add(self.version, self.params)
         used = decided.step.used
         applied = Applied(
-            decided._replace(step=step), [used[row] for row in sorted(rejected)], [used[row] for row in sorted(missing)]
+            decided._replace(step=step),
+            [used[row] for row in sorted(rejected)],
+            [used[row] for row in sorted(missing)],
+            [told.get(row, {}) for row in range(len(used)) if row not in unfit] if told else (),
         )
         self.counts.used += len(step.used)
         self.counts.dropped += len(step.dropped)

@@ -88,7 +88,7 @@ class Worker:
         try:
             base = self._base(version, there)
             if isinstance(task, Evaluate):
-                found = self._trainer.evaluate(task.task, base, task.part)
+                found = self._trainer.evaluate(task.task, base, task.part, task.local)
                 return Reply(found._replace(waited=waited))
             rows = [np.empty_like(base)] if state is None else [np.empty_like(base), state.copy(), np.empty_like(base)]
             shipped = self._trainer.train(task.task, task.order, base, *rows)

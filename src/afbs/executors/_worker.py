@@ -58,7 +58,8 @@ def serve(connection: Connection, memory: int) -> None:
             rows = [arena.get(slot) for slot in (task.base, task.out, *slots)]
             connection.send(trainer.train(task.task, task.order, *rows)._replace(waited=waited))
         elif isinstance(task, Evaluate):
-            connection.send(trainer.evaluate(task.task, arena.get(task.base), task.part)._replace(waited=waited))
+            found = trainer.evaluate(task.task, arena.get(task.base), task.part, task.local)
+            connection.send(found._replace(waited=waited))
         else:
             arena.get(slots[0])[:] = initial
             connection.send(None)

@@ -14,7 +14,7 @@ from afbs.executors._local import LocalSession
 from afbs.executors._rows import Rows
 from afbs.executors._states import States
 from afbs.interfaces import Executor, WorkerPool
-from afbs.types import Evaluate, Evaluated, Fetch, Shipped, Task, Train, Vector
+from afbs.types import Assignment, Evaluate, Evaluated, Fetch, Shipped, Train, Vector
 
 
 @final
@@ -57,13 +57,13 @@ class InlineSession(LocalSession):
         self._initial = self._trainer.initial()
         size = len(self._initial)
         self.store = Rows(size)
-        self.states = States(self.store, size) if workload.rule.stateful else None
-        self._tasks: deque[Task] = deque()
+        self.states = States(self.store, size) if workload.stateful else None
+        self._tasks: deque[Assignment] = deque()
 
     def initial(self) -> Vector:
         return self._initial.copy()
 
-    def submit(self, task: Task) -> None:
+    def submit(self, task: Assignment) -> None:
         if isinstance(task, Fetch):
             raise ValueError("There is nowhere to fetch from: everything is trained here.")
         self._tasks.append(task)
@@ -74,10 +74,10 @@ class InlineSession(LocalSession):
     def close(self) -> None:
         self._tasks.clear()
 
-    def _done(self, task: Task) -> Shipped | Evaluated:
+    def _done(self, task: Assignment) -> Shipped | Evaluated:
         rows = self.store.get
         if isinstance(task, Evaluate):
-            return self._trainer.evaluate(task.task, rows(task.base), task.part)
+            return self._trainer.evaluate(task.task, rows(task.base), task.part, task.local)
         assert isinstance(task, Train)
         states = tuple(rows(slot) for slot in self.states.slots(task.order)) if self.states else ()
         return self._trainer.train(task.task, task.order, rows(task.base), rows(task.out), *states)

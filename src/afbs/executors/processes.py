@@ -28,7 +28,7 @@ from afbs.executors._files import Shared
 from afbs.executors._local import LocalSession
 from afbs.executors._states import States
 from afbs.interfaces import Executor, WorkerPool
-from afbs.types import Evaluated, Fetch, RunError, Shipped, Task, Train, UserError, Vector
+from afbs.types import Assignment, Evaluated, Fetch, RunError, Shipped, Train, UserError, Vector
 
 _QUEUE = 2
 """Tasks a worker has at hand, so that it finds the next one while the server looks at the last."""
@@ -87,7 +87,7 @@ class _Worker:
         theirs.close()
         os.close(lifeline)
         self.connection = Connection(ours.detach())
-        self.tasks: deque[tuple[Task | None, tuple[int, ...]]] = deque()
+        self.tasks: deque[tuple[Assignment | None, tuple[int, ...]]] = deque()
 
     def brief(self, payload: bytes) -> None:
         """What it is to work on, once that is known. Until then it has been importing libraries."""
@@ -95,7 +95,7 @@ class _Worker:
             self.connection.send(sys.path)
             self.connection.send_bytes(payload)
 
-    def give(self, task: Task | None, slots: tuple[int, ...] = ()) -> None:
+    def give(self, task: Assignment | None, slots: tuple[int, ...] = ()) -> None:
         self.tasks.append((task, slots))
         with suppress(OSError):  # it has died: `collect` finds out, and its tasks are given again
             self.connection.send((task, slots))
@@ -160,7 +160,7 @@ class ProcessSession(LocalSession):
             self.close()
             raise
         self.store = Arena(sizes[0], pool.memory)
-        self.states = States(self.store, sizes[0]) if workload.rule.stateful else None
+        self.states = States(self.store, sizes[0]) if workload.stateful else None
 
     def initial(self) -> Vector:
         slot = self.store.block(1)[0]
@@ -171,7 +171,7 @@ class ProcessSession(LocalSession):
         self.store.release(slot)
         return vector
 
-    def submit(self, task: Task) -> None:
+    def submit(self, task: Assignment) -> None:
         if isinstance(task, Fetch):
             raise ValueError("There is nowhere to fetch from: everything is trained here.")
         slots = self.states.slots(task.order) if self.states and isinstance(task, Train) else ()
@@ -226,4 +226,9 @@ class ProcessSession(LocalSession):
 def _meaning(code: int) -> str:
     if code == -9:
         return "killed, perhaps because memory was short"
+    if code == -4:
+        return (
+            "an instruction that this machine does not have; with `training.precision` = 'bfloat16', the environment "
+            "variable ONEDNN_MAX_CPU_ISA=AVX512_CORE_BF16 may help"
+        )
     return f"signal {-code}" if code < 0 else "see what it wrote above"

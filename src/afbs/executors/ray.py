@@ -29,7 +29,7 @@ from afbs.executors._files import Shared
 from afbs.executors._local import LocalSession
 from afbs.executors._states import States
 from afbs.interfaces import Executor, Store, WorkerPool
-from afbs.types import Evaluated, Fetch, Matrix, RunError, Shipped, Task, Train, UserError, Vector
+from afbs.types import Assignment, Evaluated, Fetch, Matrix, RunError, Shipped, Train, UserError, Vector
 
 _LEAST, _MOST = 3, 32
 _AHEAD_SECONDS = 0.5
@@ -127,13 +127,13 @@ class RaySession(LocalSession):
         self.depth = self.workers * _LEAST
         size = len(self._initial)
         self.store: _Numbered = _Numbered(Arena(size, pool.memory), self._connection)
-        self.states = States(self.store, size) if workload.rule.stateful else None
+        self.states = States(self.store, size) if workload.stateful else None
 
     def initial(self) -> Vector:
         vector: Vector = self._initial.copy()
         return vector
 
-    def submit(self, task: Task) -> None:
+    def submit(self, task: Assignment) -> None:
         if isinstance(task, Fetch):
             raise ValueError("There is nowhere to fetch from: everything is trained here.")
         slots = self.states.slots(task.order) if self.states and isinstance(task, Train) else ()

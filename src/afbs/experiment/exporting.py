@@ -7,6 +7,7 @@ import io
 import tempfile
 import warnings
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -83,15 +84,17 @@ def _find(name: str) -> None:
 def _samples(folder: Path, meta: MetaFile) -> Dataset:
     """Two empty samples of the run's kind: all that a network must know of its data to be built."""
     known = meta.get("input")
-    if known is None or "classes" not in meta:  # an older run: the data themselves say it
-        return load(folder / "config.toml", modules=meta.get("modules", ())).data.load()
+    if known is None or "outputs" not in meta:  # an older run: the data themselves say it
+        config = load(folder / "config.toml", modules=meta.get("modules", ()))
+        data = config.data.load()
+        return replace(data, classes=config.task.sizes(data)[1])
     try:
         x = np.zeros((2, *known["shape"]), np.int64 if known["tokens"] else np.float32)
     except (ValueError, MemoryError):
         what = f"no memory holds samples of shape {known['shape']}"
         raise UserError(f"`{folder / 'meta.json'}` is damaged: {what}.") from None
     y = np.zeros(2, np.int64)
-    return Dataset(x, y, x, y, meta["classes"], tokens=known["tokens"])
+    return Dataset(x, y, x, y, meta["outputs"], tokens=known["tokens"])
 
 
 def _pt(module: nn.Module, result: Result) -> bytes:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import os
 import platform
 import shlex
 import subprocess
 from collections.abc import Mapping
+from dataclasses import asdict
 from datetime import UTC, datetime
 from importlib import metadata
 from pathlib import Path
@@ -24,6 +26,7 @@ from afbs.experiment.assembly import is_late
 from afbs.interfaces import Algorithm
 from afbs.native.library import best
 from afbs.population import Population
+from afbs.record.final import sha256
 from afbs.record.result import Result
 from afbs.record.schema import SCHEMA
 from afbs.record.writer import Writer
@@ -68,7 +71,9 @@ def meta(config: Config, population: Population, parameters: int) -> dict[str, A
         "parameters": parameters,
         "horizon": config.run.horizon,
         "classes": population.dataset.classes,
-        "input": _input(population.dataset),
+        "outputs": config.task.sizes(population.dataset)[1],
+        "input": _input(config, population.dataset),
+        "metrics": [asdict(metric) for metric in config.task.metrics],
         "algorithm": config.tables["algorithm"]["name"],
         "title": type(config.algorithm).__name__,
         "adds": config.algorithm.adds,
@@ -92,10 +97,10 @@ def meta(config: Config, population: Population, parameters: int) -> dict[str, A
     return found
 
 
-def _input(dataset: Dataset) -> dict[str, Any]:
+def _input(config: Config, dataset: Dataset) -> dict[str, Any]:
     """What one sample is, and how the network is given it."""
     return {
-        "shape": list(dataset.train_x.shape[1:]),
+        "shape": list(config.task.sizes(dataset)[0]),
         "tokens": dataset.tokens,
         "unit": 255 if dataset.train_x.dtype == np.uint8 else 1,
         "shift": list(dataset.shift),
@@ -122,23 +127,30 @@ def identity(config: Config, data: str) -> str:
 def agreement(config: Config) -> str:
     """A digest of what a server and its real clients must have in common."""
     tables = digests(config)
-    return _digest([{name: tables[name] for name in ("model", "training", "algorithm")}, config.run.seed, VERSION])
+    return _digest(
+        [{name: tables[name] for name in ("model", "training", "task", "algorithm")}, config.run.seed, VERSION]
+    )
+
+
+def changed(config: Config, before: Mapping[str, Any]) -> list[str]:
+    """The tables that decide a run's result and are not what they were when it began."""
+    now = digests(config)
+    return [table for table in now if table in before and before[table] != now[table]]
 
 
 def refuse_changes(config: Config, folder: Path, before: Mapping[str, Any]) -> None:
     """A run that was taken up with other settings would belong to neither the old nor the new ones."""
-    now = digests(config)
-    changed = [table for table in now if table in before and before[table] != now[table]]
-    if changed:
+    tables = changed(config, before)
+    if tables:
         raise UserError(
-            f"`[{changed[0]}]` was changed after the run began. Put it back, or begin a new run: "
+            f"`[{tables[0]}]` was changed after the run began. Put it back, or begin a new run: "
             f"afbs run {shlex.quote(str(folder / 'config.toml'))}"
         )
 
 
-def server_memory(algorithm: Algorithm[Any], parameters: int, clients: int) -> int:
+def server_memory(algorithm: Algorithm[Any], parameters: int, clients: int, stateful: bool) -> int:
     """Bytes that are kept between steps, the clients' states included. Refuses what would not fit."""
-    needed = algorithm.memory_bytes(parameters, clients) + 4 * parameters * clients * algorithm.local.stateful
+    needed = algorithm.memory_bytes(parameters, clients) + 4 * parameters * clients * stateful
     available = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     if needed > available:
         raise UserError(
@@ -165,12 +177,14 @@ def conclude(
     record = Result.open(writer.folder)
     size = 4 * len(server.params)
     target = config.evaluation.target
-    everybody_trains = config.transport.live or config.algorithm.local.stateful or config.algorithm.looks
+    stateful = config.algorithm.local.stateful or config.training.remember
+    everybody_trains = config.transport.live or stateful or config.algorithm.looks
     summary = {
-        "best_accuracy": record.best_accuracy,
-        "final_accuracy": record.final_accuracy,
+        "metric": record.metric.name,
+        "best": _known(record.best),
+        "final": _known(record.final),
         "target": target,
-        "time_to_target": record.time_to(target),
+        "time_to_target": None if target is None else record.time_to(target),
         "versions": server.version,
         "virtual_seconds": server.time,
         "updates": {
@@ -202,8 +216,8 @@ def conclude(
     writer.document("result.json", summary)
 
 
-def sha256(params: Vector) -> str:
-    return hashlib.sha256(params.tobytes()).hexdigest()
+def _known(value: float) -> float | None:
+    return value if math.isfinite(value) else None
 
 
 def _owned(params: Vector) -> Vector:

@@ -134,6 +134,7 @@ def _execute(
     on_note: Callable[[str], None] | None,
 ) -> Result:
     work = assembly.workload(config, population)
+    connection, there = assembly.connect(config, population.clients), assembly.at_first(config, population.clients)
     note = on_note or (lambda text: None)
     if config.run.device != "cpu":
         from afbs.clients.build import check_device
@@ -144,17 +145,19 @@ def _execute(
         with closing(pool.session(work)) as session, Writer(folder, offset) as writer:
             identity = provenance.identity(config, fingerprint(population.dataset))
             elapsed = checkpoint.wall if checkpoint else 0.0
-            recorder = Recorder(writer, identity, elapsed=elapsed, on_progress=on_progress)
+            recorder = Recorder(
+                writer, identity, elapsed=elapsed, metric=config.task.metrics[0], on_progress=on_progress
+            )
             engine = Run(
                 config.algorithm,
                 session,
                 recorder,
-                assembly.timetable(config),
-                parts=work.evaluation_parts,
+                assembly.subjects(config, work),
                 checkpoint_seconds=config.run.checkpoint_seconds,
+                stateful=work.stateful,
             )
             size = len(engine.server.params)
-            needed = provenance.server_memory(config.algorithm, size, len(population.clients))
+            needed = provenance.server_memory(config.algorithm, size, len(population.clients), work.stateful)
             if needed:
                 note(f"The server keeps up to {needed / 1e6:,.0f} MB of vectors for this algorithm.")
             witness = None
@@ -167,7 +170,7 @@ def _execute(
             # One thread: a step is over before a second thread is awake, and the workers need the cores.
             with stoppable(engine, note), threadpool_limits(1):
                 try:
-                    engine.go(assembly.schedule(config, population.clients, look=look), checkpoint, witness)
+                    engine.go(assembly.schedule(config, there, connection, look), checkpoint, witness)
                 except SafelyStopped:
                     engine.settle()
                     engine.save()

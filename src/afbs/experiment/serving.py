@@ -15,7 +15,7 @@ import tomli_w
 from threadpoolctl import threadpool_limits
 
 from afbs.clients.workload import Workload
-from afbs.config import Config
+from afbs.config import Config, load
 from afbs.data import fingerprint
 from afbs.engine.live import LiveRun
 from afbs.engine.stopping import SafelyStopped
@@ -38,18 +38,20 @@ _Line = Mapping[str, Any]
 
 
 def serve(
-    config: Config,
+    source: Config | Mapping[str, Any] | str | Path,
     reach: Callable[[Brief], Fleet],
-    dataset: Dataset,
     folder: str | Path,
     *,
+    dataset: Dataset | None = None,
     on_progress: Callable[[Progress], None] | None = None,
     on_note: Callable[[str], None] | None = None,
+    **overrides: Any,
 ) -> Result:
-    """Run `config` on the clients that `reach` finds, test on `dataset`, and write `folder`; or go on with it.
+    """Run a configuration on the real clients that `reach` finds, and write `folder`; or go on with it after a kill.
 
-    Only the test samples of `dataset` are used: the clients have their own data.
+    Only the test samples of `dataset` are used, or of `[data]` without one: the clients have their own.
     """
+    config = load(source, overrides)
     path, note = Path(folder), on_note or (lambda text: None)
     if path.exists() and is_done(path):
         note(f"The run in {path} has ended; there is nothing left to do.")
@@ -65,11 +67,22 @@ def serve(
         provenance.refuse_changes(config, path, meta.get("settings", {}))
     try:
         with closing(config.executor.start()) as pool:
-            local = pool.session(_testing(config, dataset))
-            return _serve(config, reach, dataset, local, path, meta, on_progress, note)
+            tested = config.data.load() if dataset is None else dataset
+            _check_labels(config, tested)
+            local = pool.session(_testing(config, tested))
+            return _serve(config, reach, tested, local, path, meta, on_progress, note)
     except UserError:
         discard_unless_run(path)
         raise
+
+
+def _check_labels(config: Config, dataset: Dataset) -> None:
+    config.task.check(dataset)
+    if config.algorithm.clustered and not dataset.classes:
+        raise UserError(
+            "`algorithm`: it asks clients how many samples of each class they have, and their labels are numbers. "
+            "`algorithm.clustering` = false, or another algorithm, would do."
+        )
 
 
 def check(config: Config) -> None:
@@ -79,6 +92,9 @@ def check(config: Config) -> None:
         raise UserError(f"`transport.name` = {name!r} has no real clients. 'flower' has.")
     if config.record.labels:
         raise UserError("`record.labels` = true is for simulations: the labels of real clients stay with them.")
+    if config.evaluation.held_out:
+        raise UserError("`evaluation.held_out` is for simulations: real clients are not asked to test, only to train.")
+    assembly.check_training(config)
     if config.algorithm.awaits > config.run.in_flight:
         raise UserError(
             f"`algorithm`: a step waits for {config.algorithm.awaits} updates, but only `run.in_flight` = "
@@ -117,7 +133,8 @@ def _serve(
     whole = sum(len(line) + 1 for line in lines(folder / "events.jsonl")) if recorded else 0
     with closing(fleet.session(local)) as session, Writer(folder, whole) as writer:
         elapsed = checkpoint.wall if checkpoint else 0.0
-        recorder = Recorder(writer, identity, elapsed=elapsed, live=True, on_progress=on_progress)
+        watched = config.task.metrics[0]
+        recorder = Recorder(writer, identity, elapsed=elapsed, live=True, metric=watched, on_progress=on_progress)
         if meta is None:
             writer.document("meta.json", provenance.meta(config, population, size))
         elif recorded:
@@ -127,9 +144,9 @@ def _serve(
             algorithm,
             session,
             recorder,
-            assembly.timetable(config),
+            assembly.tested(config, _testing(config, dataset)),
             front.publish,
-            parts=_testing(config, dataset).evaluation_parts,
+            config.training.remember or algorithm.local.stateful,
         )
         look = run.look if algorithm.looks else None
         with stoppable(run, note), threadpool_limits(1):
@@ -153,7 +170,15 @@ def _testing(config: Config, dataset: Dataset) -> Workload:
     """What the server's own workers are told: to test. They train nobody."""
     algorithm = config.algorithm
     return Workload(
-        dataset, [], config.model, config.training, algorithm.local, algorithm.ships, config.run.seed, config.run.device
+        dataset,
+        [],
+        config.model,
+        config.training,
+        algorithm.local,
+        algorithm.ships,
+        config.run.seed,
+        config.run.device,
+        config.task,
     )
 
 

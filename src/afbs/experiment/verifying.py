@@ -12,6 +12,9 @@ from typing import Any
 from afbs.config import Config, load
 from afbs.engine.witness import DifferentlyDecidedError, Witness
 from afbs.experiment import assembly
+from afbs.experiment.provenance import changed
+from afbs.record.files import opened
+from afbs.record.final import final_model
 from afbs.record.reader import read_meta, read_result
 from afbs.record.seal import Break, lines, read_seal
 from afbs.transports.replay import Replay
@@ -42,6 +45,8 @@ def verify(folder: str | Path, *, train: bool = False, **overrides: Any) -> Verd
     meta = read_meta(path)
     config = load(path / "config.toml", overrides, modules=meta.get("modules", ()))
     verdict = _decided_again(path, config, meta)
+    if verdict.good:
+        verdict = _as_it_ended(path, config, meta, verdict)
     if verdict.good and train:
         return _trained_again(path, config, verdict)
     return verdict
@@ -49,8 +54,10 @@ def verify(folder: str | Path, *, train: bool = False, **overrides: Any) -> Verd
 
 def _decided_again(folder: Path, config: Config, meta: Mapping[str, Any]) -> Verdict:
     events = folder / "events.jsonl"
-    if not events.is_file():
-        raise UserError(f"`{folder}` has no record: there is no `events.jsonl`.")
+    try:
+        opened(events).close()
+    except FileNotFoundError:
+        raise UserError(f"`{folder}` has no record: there is no `events.jsonl`.") from None
     result = read_result(folder)
     seal, broken = read_seal(events)
     try:
@@ -71,6 +78,20 @@ def _decided_again(folder: Path, config: Config, meta: Mapping[str, Any]) -> Ver
     if result is not None and result.get("seal") != seal.text():
         return Verdict(steps, "The end of `events.jsonl` is not what it was when the run ended.", steps)
     return Verdict(steps)
+
+
+def _as_it_ended(folder: Path, config: Config, meta: Mapping[str, Any], verdict: Verdict) -> Verdict:
+    """What decides no step may have been changed, too: the settings of training, and the final model."""
+    tables = changed(config, meta.get("settings", {}))
+    if tables:
+        return Verdict(verdict.steps, f"`[{tables[0]}]` in `config.toml` is not what the run began with.")
+    result = read_result(folder)
+    if result is not None:
+        try:
+            final_model(folder, result)
+        except UserError as error:
+            return Verdict(verdict.steps, str(error))
+    return verdict
 
 
 def _decide(

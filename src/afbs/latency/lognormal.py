@@ -26,5 +26,5 @@ class LogNormal(Latency):
     per: Literal["client", "job"] = "client"
     """Drawn once a client, which then always takes as long, or anew for each job."""
 
-    def duration(self, client: ClientInfo, start: float, key: Key) -> float:
-        return max(SHORTEST, self.median * exp(self.sigma * standard_normal(key)))
+    def duration(self, client: ClientInfo, start: float, key: Key, work: float = 1.0) -> float:
+        return max(SHORTEST, work * self.median * exp(self.sigma * standard_normal(key)))

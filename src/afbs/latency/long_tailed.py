@@ -45,8 +45,9 @@ class LongTailed(Latency):
                 f"{self.tail:g}: some durations would be endless."
             )
 
-    def duration(self, client: ClientInfo, start: float, key: Key) -> float:
+    def duration(self, client: ClientInfo, start: float, key: Key, work: float = 1.0) -> float:
         try:
-            return min(self.longest, float(self.shortest * (1.0 - key.uniform()) ** (-1.0 / self.tail)))
+            usual = min(self.longest, float(self.shortest * (1.0 - key.uniform()) ** (-1.0 / self.tail)))
         except OverflowError:
-            return self.longest
+            usual = self.longest
+        return work * usual

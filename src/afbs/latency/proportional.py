@@ -30,7 +30,7 @@ class Proportional(Latency):
     per: Literal["client", "job"] = "client"
     """Drawn once a client, which then always takes as long, or anew for each job."""
 
-    def duration(self, client: ClientInfo, start: float, key: Key) -> float:
+    def duration(self, client: ClientInfo, start: float, key: Key, work: float = 1.0) -> float:
         compute = client.examples * self.seconds_per_example * exp(self.speed_sigma * standard_normal(key, 0))
         network = self.network * exp(self.network_sigma * standard_normal(key, 1))
-        return max(SHORTEST, compute + network)
+        return max(SHORTEST, work * compute + network)

@@ -43,7 +43,8 @@ class Trace(Latency):
     def __post_init__(self) -> None:
         _check_period("latency", self.period)
 
-    def duration(self, client: ClientInfo, start: float, key: Key) -> float:
+    def duration(self, client: ClientInfo, start: float, key: Key, work: float = 1.0) -> float:
+        """What the file says, whatever the work: it does not tell computing from sending."""
         starts, durations = _of(self._rows, self._known, client.id, self.share, "latency", self.path)
         place = bisect_right(starts, start % self.period if self.period else start) - 1
         # Before the first row of a repeated file the last of the round before still holds.

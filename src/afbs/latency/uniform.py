@@ -29,5 +29,5 @@ class Uniform(Latency):
         if self.low > self.high:
             raise UserError(f"`latency.low` must not be above `latency.high`, got {self.low} and {self.high}.")
 
-    def duration(self, client: ClientInfo, start: float, key: Key) -> float:
-        return max(1.0, self.low + float(int(key.uniform() * (self.high - self.low + 1))))
+    def duration(self, client: ClientInfo, start: float, key: Key, work: float = 1.0) -> float:
+        return work * max(1.0, self.low + float(int(key.uniform() * (self.high - self.low + 1))))

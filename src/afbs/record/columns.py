@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from afbs.record.parsing import (
     ArrivalLine,
+    ClientsLine,
     DispatchLine,
     EndLine,
     EvalLine,
@@ -33,14 +34,20 @@ _LONGEST_REASON = 120
 
 @dataclass(frozen=True)
 class Evals:
-    """One entry an evaluation. `per_class` has a row each, and no columns if the run does not tell."""
+    """One entry an evaluation. `values` are the metrics by name; nan where one was not told.
+
+    `per_class` has a row each, and no columns if the run does not tell.
+    """
 
     time: Floats
     version: Ints
     wall: Floats
-    accuracy: Floats
-    loss: Floats
+    values: Mapping[str, Floats]
     per_class: Floats
+
+    def of(self, metric: str) -> Floats:
+        """A metric; all of it nan if nothing is known."""
+        return self.values.get(metric, np.full(len(self.time), np.nan))
 
 
 @dataclass(frozen=True)
@@ -100,6 +107,8 @@ class Columns(NamedTuple):
     end: EndLine | None
     resumes: int
     arrivals: int
+    fairness: tuple[ClientsLine, ...]
+    told: Mapping[str, Floats]
 
 
 class _Row(NamedTuple):
@@ -127,6 +136,8 @@ class Log:
         self._steps: dict[int, _Row] = {}
         self._flat = {name: array("q") for name in (*_UPDATE_COLUMNS, "why")}
         self._weight = array("d")
+        self._told: dict[str, dict[int, float]] = {}
+        self._fairness: dict[tuple[float, int], ClientsLine] = {}
         self._reasons: dict[str, int] = {}
         self._dispatches: dict[int, DispatchLine] = {}
         self._finishes: dict[int, tuple[float, bool]] = {}
@@ -147,6 +158,8 @@ class Log:
                 self._add_step(said)
             case EvalLine():
                 self._evals[said.time, said.version] = said
+            case ClientsLine():
+                self._fairness[said.time, said.version] = said
             case JoinedLine():
                 self._joined[said.client] = said
             case ResumeLine():
@@ -170,6 +183,8 @@ class Log:
             end=self._end,
             resumes=self._resumes,
             arrivals=sum(not lost for _, lost in self._finishes.values()),
+            fairness=tuple(self._fairness[place] for place in sorted(self._fairness)),
+            told=self._told_columns(updates),
         )
 
     def _add_step(self, step: StepLine) -> None:
@@ -177,11 +192,21 @@ class Log:
         self._steps[step.version] = _Row(
             step.time, step.wall, len(self._weight), *sizes, step.rejected, step.missing, step.notes
         )
+        for name, values in step.told.items():
+            self._told.setdefault(name, {}).update(zip(step.used.order, values, strict=False))
         for batch, size in zip((step.used, step.dropped), sizes, strict=True):
             for name in _UPDATE_COLUMNS:
                 self._flat[name].extend(getattr(batch, name))
             self._flat["why"].extend(map(self._reason, batch.why) if batch.why else [UNTOLD] * size)
             self._weight.extend(batch.weight or [math.nan] * size)
+
+    def _told_columns(self, updates: Updates) -> dict[str, Floats]:
+        """What clients said of their training, an entry for each of `updates`."""
+        orders = updates.order.tolist()
+        return {
+            name: np.array([known.get(order, math.nan) for order in orders], np.float64)
+            for name, known in self._told.items()
+        }
 
     def _reason(self, why: str) -> int:
         known = self._reasons.get(why[:_LONGEST_REASON])
@@ -226,8 +251,10 @@ class Log:
             time=np.array([row.time for row in rows], np.float64),
             version=np.array([row.version for row in rows], np.int64),
             wall=np.array([row.wall for row in rows], np.float64),
-            accuracy=np.array([row.accuracy for row in rows], np.float64),
-            loss=np.array([row.loss for row in rows], np.float64),
+            values={
+                name: np.array([row.values.get(name, math.nan) for row in rows], np.float64)
+                for name in dict.fromkeys(name for row in rows for name in row.values)
+            },
             per_class=shares,
         )
 

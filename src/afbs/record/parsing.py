@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
+from types import MappingProxyType
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -18,6 +19,8 @@ from afbs.record.schema import LONGEST, MOST
 Line: TypeAlias = dict[str, Any]
 """One line as it stands in the file."""
 _LARGEST = 1e100
+_NOT_VALUES = ("event", "time", "version", "wall", "per_class", "clients", "quantiles")
+"""What a line about an evaluation has besides metrics."""
 
 
 class DispatchLine(NamedTuple):
@@ -63,17 +66,28 @@ class StepLine(NamedTuple):
     missing: int
     notes: Mapping[str, Any]
     wall: float
+    told: Mapping[str, list[float]] = MappingProxyType({})
 
 
 class EvalLine(NamedTuple):
-    """What was not told is nan."""
+    """`values` are the metrics by their names; one that was not told, or has run away, is nan."""
 
     time: float
     version: int
-    accuracy: float
-    loss: float
+    values: dict[str, float]
     per_class: list[float]
     wall: float
+
+
+class ClientsLine(NamedTuple):
+    """How a model does on what each client holds out: of each metric `mean`, `worst` and `spread`, and deciles of the
+    one that is watched."""
+
+    time: float
+    version: int
+    clients: int
+    values: dict[str, dict[str, float]]
+    quantiles: list[float]
 
 
 class JoinedLine(NamedTuple):
@@ -122,6 +136,7 @@ Told: TypeAlias = (
     | LostLine
     | StepLine
     | EvalLine
+    | ClientsLine
     | JoinedLine
     | LeftLine
     | FleetLine
@@ -193,21 +208,31 @@ def _step(line: Line) -> StepLine:
         len(_column(line.get("missing", []), "missing")),
         _object(line.get("notes", {}), "notes"),
         _wall(line),
+        {name: _reals(values, name) for name, values in _object(line["told"], "told").items()}
+        if "told" in line
+        else {},
     )
 
 
 def _eval(line: Line) -> EvalLine:
-    loss, classes = line.get("loss"), line.get("per_class") or []
+    classes = line.get("per_class") or []
     if type(classes) is not list:
         raise ValueError("`per_class` is not a list")
-    return EvalLine(
-        _seconds(line, "time"),
-        _number(line, "version"),
-        _share(line["accuracy"], "accuracy"),
-        _real(loss, "loss") if loss is not None else math.nan,
-        [_share(share, "per_class") for share in classes],
-        _wall(line),
-    )
+    values = {name: _known(value, name) for name, value in line.items() if name not in _NOT_VALUES}
+    if not values:
+        raise ValueError("it says nothing that was measured")
+    time, version = _seconds(line, "time"), _number(line, "version")
+    return EvalLine(time, version, values, [_share(share, "per_class") for share in classes], _wall(line))
+
+
+def _clients(line: Line) -> ClientsLine:
+    spread = {}
+    for name, value in line.items():
+        if name not in _NOT_VALUES:
+            numbers = _object(value, name)
+            spread[name] = {kind: _known(numbers.get(kind), name) for kind in ("mean", "worst", "spread")}
+    time, version = _seconds(line, "time"), _number(line, "version")
+    return ClientsLine(time, version, _number(line, "clients"), spread, _reals(line.get("quantiles", []), "quantiles"))
 
 
 def _resume(line: Line) -> ResumeLine:
@@ -230,6 +255,7 @@ _KINDS: dict[str, Callable[[Line], Told]] = {
     "fleet": _fleet,
     "step": _step,
     "eval": _eval,
+    "clients": _clients,
     "resume": _resume,
     "end": _end,
 }
@@ -283,6 +309,16 @@ def _real(value: Any, name: str) -> float:
     if type(value) not in (int, float):
         raise ValueError(f"`{name}` is not a number")
     return float(value) if -_LARGEST < value < _LARGEST else math.nan
+
+
+def _known(value: Any, name: str) -> float:
+    return math.nan if value is None else _real(value, name)
+
+
+def _reals(values: Any, name: str) -> list[float]:
+    if type(values) is not list:
+        raise ValueError(f"`{name}` is not a list")
+    return [_known(value, name) for value in values]
 
 
 def _seconds(line: Line, name: str) -> float:

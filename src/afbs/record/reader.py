@@ -20,6 +20,7 @@ from afbs.record.files import content, opened, unreadable
 from afbs.record.parsing import Line, Told, parsed, told
 from afbs.record.recorded import Recorded
 from afbs.record.schema import MetaFile, ResultFile, meta_from, result_from
+from afbs.record.seal import Seal
 from afbs.types import UserError
 
 _DEEPEST = 20
@@ -94,11 +95,15 @@ def read(folder: str | Path) -> Recorded:
     except UserError as error:
         problems.append(str(error))
     log, unread = Log(), 0
+    seal, whole = Seal(), True
     for raw in _raw(folder):
+        whole = seal.check(raw.rstrip(b"\n")) and whole
         try:
             log.add(told(parsed(raw)))
         except ValueError:
             unread += bool(raw.strip())
+    if result is not None and result.get("seal") and not (whole and seal.text() == result["seal"]):
+        problems.append(f"`{folder / 'events.jsonl'}` is not the record that `result.json` was written for.")
     return Recorded(folder, meta, config, result, *log.columns(), unread, tuple(problems))
 
 
@@ -115,7 +120,7 @@ def read_config(folder: str | Path) -> dict[str, Any]:
     """`config.toml`; empty where there is none."""
     path = Path(folder) / "config.toml"
     try:
-        found = tomllib.loads(content(path).decode())
+        found = tomllib.loads(content(path).decode("utf-8-sig"))
     except FileNotFoundError:
         return {}
     except RecursionError:

@@ -11,8 +11,9 @@ from typing import Any
 
 import numpy as np
 
+from afbs.metrics import UNTOLD, Metric
 from afbs.record.columns import Evals, Floats, Ints, Orders, Steps, Updates
-from afbs.record.parsing import EndLine, JoinedLine
+from afbs.record.parsing import ClientsLine, EndLine, JoinedLine
 from afbs.record.schema import MetaFile, ResultFile
 
 
@@ -46,6 +47,8 @@ class Recorded:
     end: EndLine | None
     resumes: int
     arrivals: int
+    fairness: tuple[ClientsLine, ...]
+    told: Mapping[str, Floats]
     unreadable: int
     problems: tuple[str, ...] = ()
 
@@ -82,19 +85,33 @@ class Recorded:
         known = target_of(self.config)
         return known if known is not None or self.result is None else self.result.get("target")
 
-    @property
-    def best_accuracy(self) -> float:
-        known = self.evals.accuracy[np.isfinite(self.evals.accuracy)]
-        return float(known.max()) if len(known) else math.nan
+    @cached_property
+    def metrics(self) -> tuple[Metric, ...]:
+        """What was measured, the one to watch first."""
+        return metrics_of(self.meta)
 
     @property
-    def final_accuracy(self) -> float:
-        known = self.evals.accuracy[np.isfinite(self.evals.accuracy)]
+    def metric(self) -> Metric:
+        """The one to watch."""
+        return self.metrics[0]
+
+    @property
+    def watched(self) -> Floats:
+        """Its values."""
+        return self.evals.of(self.metric.name)
+
+    @property
+    def best(self) -> float:
+        return self.metric.best(self.watched)
+
+    @property
+    def final(self) -> float:
+        known = self.watched[np.isfinite(self.watched)]
         return float(known[-1]) if len(known) else math.nan
 
     def time_to(self, target: float) -> float | None:
-        """Virtual seconds until the first evaluation at or above `target`, or None."""
-        reached = np.flatnonzero(self.evals.accuracy >= target)
+        """Virtual seconds until the first evaluation as good as `target`, or None."""
+        reached = self.metric.reached(self.watched, target)
         return float(self.evals.time[reached[0]]) if len(reached) else None
 
     @cached_property
@@ -114,9 +131,14 @@ class Recorded:
 
 
 def target_of(config: Mapping[str, Any]) -> float | None:
-    """The accuracy that a run is to reach, as its configuration has it."""
+    """What a run is to reach, as its configuration has it."""
     target = setting(config, "evaluation", "target")
-    return float(target) if isinstance(target, int | float) and 0 <= target <= 1 else None
+    return float(target) if isinstance(target, int | float) and math.isfinite(target) else None
+
+
+def metrics_of(meta: MetaFile) -> tuple[Metric, ...]:
+    """What a run measures, the metric to watch first; a run that does not say classifies."""
+    return tuple(Metric(**told) for told in meta.get("metrics") or ()) or UNTOLD
 
 
 def versions_of(config: Mapping[str, Any]) -> int:

@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
+from math import isfinite
 from pathlib import Path
 from time import perf_counter
 from typing import Any, NamedTuple, final
 
-import numpy as np
-from numpy.typing import NDArray
-
+from afbs.metrics import ACCURACY, Metric
 from afbs.record.checkpoint import Checkpoint, save_checkpoint
 from afbs.record.lines import line_of, step_line
 from afbs.record.writer import Writer
@@ -21,13 +20,15 @@ _FLUSH_SECONDS = 0.5
 
 
 class Progress(NamedTuple):
-    """How far a run has come: virtual seconds, version, jobs trained, last known accuracy, real seconds."""
+    """How far a run has come: virtual seconds, version, jobs trained, the last known `value` of the metric that is
+    watched, real seconds."""
 
     time: float
     version: int
     trained: int
-    accuracy: float | None
+    value: float | None
     wall: float
+    metric: Metric = ACCURACY
 
 
 @final
@@ -45,15 +46,17 @@ class Recorder:
         *,
         elapsed: float = 0.0,
         live: bool = False,
+        metric: Metric = ACCURACY,
         on_progress: Callable[[Progress], None] | None = None,
     ):
         self._writer = writer
+        self._metric = metric
         self._run = run
         self._live = live
         self._zero = perf_counter() - elapsed
         self._flushed = 0.0
-        self._confusion: NDArray[np.int64] | None = None
-        self._accuracy: float | None = None
+        self._last: Mapping[str, Any] = {}
+        self._value: float | None = None
         self._on_progress = on_progress
         self._saver = ThreadPoolExecutor(1, "afbs-checkpoint")
         self._saving: tuple[int, Future[Path]] | None = None
@@ -71,24 +74,24 @@ class Recorder:
         if self._live and isinstance(event, Dispatched):
             self._writer.sync()
 
-    def applied(self, decided: Decided, rejected: Sequence[Update], missing: Sequence[Update]) -> None:
-        self._writer.line(step_line(decided, rejected, missing), self.wall())
+    def applied(
+        self,
+        decided: Decided,
+        rejected: Sequence[Update],
+        missing: Sequence[Update],
+        told: Sequence[Mapping[str, float]] = (),
+    ) -> None:
+        line = step_line(decided, rejected, missing)
+        if told:
+            names = dict.fromkeys(name for each in told for name in each)
+            line["told"] = {name: [_finite(each.get(name)) for each in told] for name in names}
+        self._writer.line(line, self.wall())
 
-    def evaluated(self, time: float, version: int, score: Score) -> None:
-        self._confusion = score.confusion
-        self._accuracy = score.accuracy
-        totals = score.confusion.sum(axis=1)
-        shares = np.diag(score.confusion) / np.maximum(totals, 1)
-        line = {
-            "event": "eval",
-            "time": time,
-            "version": version,
-            "accuracy": score.accuracy,
-            "loss": score.loss if np.isfinite(score.loss) else None,
-            "per_class": [
-                round(float(share), 4) if total else None for share, total in zip(shares, totals, strict=True)
-            ],
-        }
+    def evaluated(self, time: float, version: int, score: Score, event: str = "eval") -> None:
+        values = {name: _finite(value) for name, value in score.values.items()}
+        line = {"event": event, "time": time, "version": version, **values, **score.details}
+        if event == "eval":
+            self._last, self._value = score.last, values.get(self._metric.name)
         self._writer.line(line, self.wall())
         self._flush()
 
@@ -113,7 +116,7 @@ class Recorder:
 
     def progress(self, time: float, version: int, trained: int) -> None:
         if self._on_progress:
-            self._on_progress(Progress(time, version, trained, self._accuracy, self.wall()))
+            self._on_progress(Progress(time, version, trained, self._value, self.wall(), self._metric))
 
     def aside(self, fields: Mapping[str, Any]) -> None:
         """A line that decides nothing, from whoever knows more of the clients than the plan does."""
@@ -124,12 +127,15 @@ class Recorder:
 
     def end(self, time: float, reason: str) -> None:
         self._note_saved(wait=True)
-        confusion = None if self._confusion is None else self._confusion.tolist()
-        line = {"event": "end", "time": time, "reason": reason, "confusion": confusion}
-        self._writer.line(line, self.wall())
+        self._writer.line({"event": "end", "time": time, "reason": reason, **self._last}, self.wall())
         self._flush()
 
     def _flush(self) -> None:
         self._note_saved()
         self._writer.flush()
         self._flushed = perf_counter()
+
+
+def _finite(value: Any) -> Any:
+    """What JSON can hold: none where a number has run away. What is no number stays as it is."""
+    return None if isinstance(value, float) and not isfinite(value) else value

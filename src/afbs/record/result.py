@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import shlex
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, final
 
-from afbs.record.files import content
+from afbs.metrics import Metric
+from afbs.record.final import final_model
 from afbs.record.reader import read
 from afbs.record.recorded import Recorded
-from afbs.types import UserError, Vector
+from afbs.types import Vector
 
 
 @final
@@ -34,41 +34,59 @@ class Result:
         return self.record.result is not None
 
     @property
-    def best_accuracy(self) -> float:
-        return self.record.best_accuracy
+    def metric(self) -> Metric:
+        """The one that `best`, `final` and `time_to` are about: the first that the task measures."""
+        return self.record.metric
 
     @property
-    def final_accuracy(self) -> float:
-        return self.record.final_accuracy
+    def best(self) -> float:
+        return self.record.best
+
+    @property
+    def final(self) -> float:
+        return self.record.final
 
     def time_to(self, target: float) -> float | None:
-        """Virtual seconds until the first evaluation at or above `target`, or None if there was none."""
+        """Virtual seconds until the first evaluation as good as `target` or better, or None if there was none."""
         return self.record.time_to(target)
 
     @property
     def history(self) -> Any:
-        """One row an evaluation (a pandas DataFrame): virtual seconds, version, accuracy, loss, real seconds."""
+        """One row an evaluation (a pandas DataFrame): virtual seconds, version, each metric, real seconds."""
         import pandas as pd
 
         evals = self.record.evals
-        columns = ("time", "version", "accuracy", "loss", "wall")
-        return pd.DataFrame({name: getattr(evals, name) for name in columns})
+        values = {metric.name: evals.of(metric.name) for metric in self.record.metrics}
+        return pd.DataFrame({"time": evals.time, "version": evals.version, **values, "wall": evals.wall})
+
+    @property
+    def fairness(self) -> Any:
+        """One row each time that clients were tested on what they hold out (a pandas DataFrame): virtual seconds,
+        version, clients, and of the watched metric the mean, that of the worst tenth, and the spread."""
+        import pandas as pd
+
+        name = self.metric.name
+        rows = [
+            {"time": said.time, "version": said.version, "clients": said.clients, **said.values.get(name, {})}
+            for said in self.record.fairness
+        ]
+        return pd.DataFrame(rows, columns=["time", "version", "clients", "mean", "worst", "spread"])
+
+    @property
+    def told(self) -> Any:
+        """One row a used update (a pandas DataFrame): the version it made, its client, and what its training function
+        returned."""
+        import pandas as pd
+
+        updates, steps = self.record.updates, self.record.steps
+        version = steps.version[updates.step]
+        rows = pd.DataFrame({"version": version, "client": updates.client, **self.record.told})
+        return rows[updates.used].reset_index(drop=True)
 
     @property
     def params(self) -> Vector:
         """The final model as one flat vector."""
-        from safetensors import SafetensorError
-        from safetensors.numpy import load
-
-        path = self.folder / "model.safetensors"
-        try:
-            params: Vector = load(content(path))["params"]
-        except FileNotFoundError:
-            again = f"afbs resume {shlex.quote(str(self.folder))}"
-            raise UserError(f"{self.folder} has no final model: the run has not ended. Try: {again}") from None
-        except (SafetensorError, KeyError, TypeError, ValueError) as error:
-            raise UserError(f"`{path}` is damaged: it is no model that afbs wrote ({error}).") from None
-        return params
+        return final_model(self.folder, self.record.result)
 
     def summary(self) -> dict[str, Any]:
         """One row of a comparison."""
@@ -77,8 +95,8 @@ class Result:
             "name": record.name,
             "algorithm": record.algorithm,
             "seed": record.seed,
-            "best_accuracy": self.best_accuracy,
-            "final_accuracy": self.final_accuracy,
+            f"best_{self.metric.name}": self.best,
+            f"final_{self.metric.name}": self.final,
             "time_to_target": None if record.target is None else self.time_to(record.target),
             "versions": result.get("versions"),
             "trained": result.get("jobs", {}).get("trained"),

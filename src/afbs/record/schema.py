@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Annotated, Any, Required, TypeAlias, TypeVar
+from typing import Annotated, Any, Literal, Required, TypeAlias, TypeVar
 
 from annotated_types import Ge, Le
 from pydantic import AfterValidator, ConfigDict, TypeAdapter, ValidationError, with_config
@@ -25,7 +25,7 @@ LONGEST = 1e15
 Whole: TypeAlias = Annotated[int, Ge(-MOST), Le(MOST)]
 Number: TypeAlias = Annotated[int, Ge(0), Le(MOST)]
 Seconds: TypeAlias = Annotated[float, Ge(0), Le(LONGEST)]
-Share: TypeAlias = Annotated[float, Ge(0), Le(1)]
+Level: TypeAlias = Annotated[float, Ge(-1e100), Le(1e100)]
 _STRICT = ConfigDict(strict=True, extra="allow")
 
 
@@ -64,6 +64,17 @@ class InputTable(TypedDict):
     tokens: Number
 
 
+@with_config(ConfigDict(strict=True))
+class MetricTable(TypedDict, total=False):
+    """A number that is measured, as `afbs.metrics.Metric` has it."""
+
+    name: Required[str]
+    better: Required[Literal["more", "less"]]
+    share: bool
+    unit: str
+    title: str
+
+
 @with_config(_STRICT)
 class MetaFile(TypedDict, total=False):
     """`meta.json`: what was known when the run began."""
@@ -78,6 +89,10 @@ class MetaFile(TypedDict, total=False):
     parameters: Number
     horizon: Annotated[float, Ge(1e-9), Le(LONGEST)]
     classes: Number
+    outputs: Number
+    """How many numbers the network gives for a sample, or a place in it."""
+    metrics: list[MetricTable] | None
+    """What is measured, the metric to watch first."""
     class_names: list[str] | None
     input: InputTable | None
     algorithm: str
@@ -97,9 +112,11 @@ class MetaFile(TypedDict, total=False):
 class ResultFile(TypedDict, total=False):
     """`result.json`: the summary of a run that has ended."""
 
-    best_accuracy: Share | None
-    final_accuracy: Share | None
-    target: Share | None
+    metric: str
+    """What `best`, `final` and `target` are of."""
+    best: Level | None
+    final: Level | None
+    target: Level | None
     time_to_target: Seconds | None
     versions: Number
     virtual_seconds: Seconds

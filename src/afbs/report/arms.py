@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from afbs.metrics import Metric
 from afbs.record.columns import Floats, Ints
 from afbs.report.digest import Digest
 from afbs.report.palette import Look, looks
@@ -38,6 +39,11 @@ class Arm:
     @property
     def algorithm(self) -> str:
         return self.runs[0].algorithm
+
+    @property
+    def metric(self) -> Metric:
+        """The one to watch: all runs that are compared have the same."""
+        return self.runs[0].metric
 
     @cached_property
     def by_seed(self) -> tuple[tuple[Digest, ...], ...]:

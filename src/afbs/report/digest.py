@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from afbs.metrics import Metric
 from afbs.record.columns import UNTOLD, Floats, Ints
 from afbs.record.recorded import Recorded, setting, versions_of
 from afbs.record.schema import MetaFile
@@ -87,6 +88,7 @@ class Digest:
     server_rate: float
     target: float | None
     horizon: float
+    metrics: tuple[Metric, ...]
     facts: Totals
     curve: dict[str, Floats]
     full: tuple[Floats, Floats]
@@ -99,7 +101,13 @@ class Digest:
     per_class: Floats
     confusion: Ints | None
     clusters: dict[str, Any]
+    fairness: dict[str, list[float]]
     remarks: tuple[str, ...]
+
+    @property
+    def metric(self) -> Metric:
+        """The one to watch. `curve` has all of them by name, `full` only this one."""
+        return self.metrics[0]
 
     @property
     def clock(self) -> str:
@@ -111,14 +119,13 @@ def digest(run: Recorded, points: int = 500, clients: int = 5000, bins: int = 50
     """`points`, `clients` and `bins` bound what is kept of the curves, of the clients, and of what is counted."""
     order = np.argsort(run.orders.finish)
     finish = run.orders.finish[order][~run.orders.lost[order]]
-    keep = thin(run.evals.time, run.evals.accuracy, points)
+    keep = thin(run.evals.time, run.watched, points)
     curve = {
         "time": run.evals.time[keep],
         "version": run.evals.version[keep].astype(np.float64),
         "updates": np.searchsorted(finish[np.isfinite(finish)], run.evals.time[keep], "right").astype(np.float64),
         "wall": run.evals.wall[keep],
-        "accuracy": run.evals.accuracy[keep],
-        "loss": run.evals.loss[keep],
+        **{metric.name: run.evals.of(metric.name)[keep] for metric in run.metrics},
     }
     cluster_of = dict(zip(run.clients.id.tolist(), run.clients.cluster.tolist(), strict=True))
     who = participation(run)
@@ -139,9 +146,10 @@ def digest(run: Recorded, points: int = 500, clients: int = 5000, bins: int = 50
         server_rate=_server_rate(run),
         target=run.target,
         horizon=run.seconds if versions_of(run.config) else run.horizon,
+        metrics=run.metrics,
         facts=_facts(run, who),
         curve=curve,
-        full=(run.evals.time, run.evals.accuracy),
+        full=(run.evals.time, run.watched),
         staleness=staleness_counts(run),
         reasons=_reasons(run),
         flow=cluster_flow(run, cluster_of, bins),
@@ -151,6 +159,7 @@ def digest(run: Recorded, points: int = 500, clients: int = 5000, bins: int = 50
         per_class=run.evals.per_class[-1] if len(run.evals.per_class) else np.empty(0),
         confusion=run.confusion,
         clusters=label_shares(run, cluster_of),
+        fairness=_fairness(run),
         remarks=_remarks(run),
     )
 
@@ -165,13 +174,13 @@ def state_of(run: Recorded) -> str:
 def _facts(run: Recorded, who: dict[str, NDArray[Any]]) -> Totals:
     result = run.result or {}
     jobs, updates = result.get("jobs", {}), run.updates
-    reached = np.flatnonzero(run.evals.accuracy == run.best_accuracy)
+    reached = np.flatnonzero(run.watched == run.best)
     size = 4.0 * run.meta.get("parameters", math.nan)
     used, dropped = int(updates.used.sum()), int((~updates.used).sum())
     return Totals(
-        best=run.best_accuracy,
+        best=run.best,
         best_time=float(run.evals.time[reached[0]]) if len(reached) else math.nan,
-        final=run.final_accuracy,
+        final=run.final,
         seconds=run.seconds,
         steps=len(run.steps.version),
         scale_mean=_mean(run.steps.scale),
@@ -197,6 +206,13 @@ def _facts(run: Recorded, who: dict[str, NDArray[Any]]) -> Totals:
         upload_saved=result.get("skipped_upload_bytes", dropped * size),
         wall=_last_wall(run),
     )
+
+
+def _fairness(run: Recorded) -> dict[str, list[float]]:
+    """The watched metric over clients, each time that they were tested on what they hold out."""
+    told = [(said.time, said.values.get(run.metric.name, {})) for said in run.fairness]
+    spread = {name: [values.get(name, math.nan) for _, values in told] for name in ("mean", "worst", "spread")}
+    return {"time": [time for time, _ in told], **spread} if told else {}
 
 
 def _server_rate(run: Recorded) -> float:
@@ -225,10 +241,11 @@ def _remarks(run: Recorded) -> tuple[str, ...]:
         said.append(f"{run.unreadable} unreadable line{'s' if run.unreadable > 1 else ''} skipped")
     if run.resumes:
         said.append(f"resumed {run.resumes} time{'s' if run.resumes > 1 else ''}")
-    if not len(run.evals.accuracy):
+    if not len(run.evals.time):
         said.append("no evaluation yet")
-    elif not np.isfinite(run.evals.loss).any():
-        said.append("loss was not recorded")
+    else:
+        absent = [each.called for each in run.metrics if not np.isfinite(run.evals.of(each.name)).any()]
+        said += [f"{name} was not recorded" for name in absent]
     if run.steps.rejected.sum():
         said.append(f"{int(run.steps.rejected.sum())} updates were not finite and were left out")
     if run.steps.missing.sum():

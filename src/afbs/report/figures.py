@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from afbs.metrics import Metric
 from afbs.record.columns import Floats
 from afbs.report import tables
 from afbs.report.arms import Arm
@@ -60,7 +61,7 @@ def _reason(error: OSError | ValueError) -> str:
 
 
 def _write_figures(arms: Sequence[Arm], target: Path, kind: str) -> Iterator[Path]:
-    for name, make in _FIGURES.items():
+    for name, make in {**_curves(arms[0].runs[0].metrics), **_FIGURES}.items():
         figure = make(arms)
         if figure is not None:
             path = target / f"{name}.{kind}"
@@ -77,30 +78,30 @@ def _write_tables(arms: Sequence[Arm], target: Path) -> list[Path]:
     return [target / name for name in made]
 
 
-def _curve(metric: str, axis: str) -> Callable[[Sequence[Arm]], Any]:
+def _curve(metric: Metric, axis: str) -> Callable[[Sequence[Arm]], Any]:
     def make(arms: Sequence[Arm]) -> Any:
         figure, axes = _new()
         scale, unit = _unit(max(_last(run.curve[axis]) for arm in arms for run in arm.runs))
         timed = axis in ("time", "wall")
         drawn = 0
         for arm in arms:
-            seeds = [_seed_line(runs, axis, metric) for runs in arm.by_seed]
+            seeds = [_seed_line(runs, axis, metric.name) for runs in arm.by_seed]
             lines = [line for line in seeds if len(line[0])]
             if not lines:
                 continue
             drawn += 1
             x, mean, spread = _averaged(lines)
             x = x / scale if timed else x
-            factor = 100 if metric == "accuracy" else 1
+            factor = 100 if metric.share else 1
             axes.plot(x, mean * factor, label=_text(arm.label), **line_style(arm.look, len(x)))
             if len(lines) > 1:
                 low, high = (mean - spread) * factor, (mean + spread) * factor
-                if metric == "accuracy":
+                if metric.share:
                     low, high = np.clip(low, 0, 100), np.clip(high, 0, 100)
                 axes.fill_between(x, low, high, color=arm.look.light, alpha=0.15, linewidth=0)
         names = {"time": f"Virtual time ({unit})", "wall": f"Wall time ({unit})"}
         axes.set_xlabel(names.get(axis, "Steps of the global model" if axis == "version" else "Client updates"))
-        axes.set_ylabel("Test accuracy (%)" if metric == "accuracy" else "Test loss")
+        axes.set_ylabel(_text(f"Test {metric.axis}"))
         axes.set_xlim(left=0)
         _legend(axes, drawn)
         return figure if drawn else None
@@ -282,12 +283,34 @@ def _cost(arms: Sequence[Arm]) -> Any:
     return figure
 
 
+def _fairness(arms: Sequence[Arm]) -> Any:
+    known = [(arm, arm.runs[0].fairness) for arm in arms if arm.runs[0].fairness]
+    if not known:
+        return None
+    metric = arms[0].metric
+    figure, axes = _new()
+    scale, unit = _unit(max(found["time"][-1] for _, found in known))
+    for arm, found in known:
+        x, factor = np.array(found["time"]) / scale, 100 if metric.share else 1
+        axes.plot(x, factor * np.array(found["mean"]), label=_first(arm), **line_style(arm.look, len(x)))
+        worst = line_style(arm.look, len(x)) | {"linestyle": ":"}
+        axes.plot(x, factor * np.array(found["worst"]), **worst)
+    axes.set_xlabel(f"Virtual time ({unit}; dotted: worst tenth of the clients)")
+    axes.set_ylabel(_text(f"Clients' {metric.axis}"))
+    axes.set_xlim(left=0)
+    _legend(axes, len(known))
+    return figure
+
+
+def _curves(metrics: Sequence[Metric]) -> dict[str, Callable[[Sequence[Arm]], Any]]:
+    """The metric to watch over every axis, the others over virtual time."""
+    axes = {"time": "time", "steps": "version", "updates": "updates", "wall": "wall"}
+    watched = {f"{metrics[0].name}-{name}": _curve(metrics[0], axis) for name, axis in axes.items()}
+    return {**watched, **{f"{metric.name}-time": _curve(metric, "time") for metric in metrics[1:]}}
+
+
 _FIGURES: dict[str, Callable[[Sequence[Arm]], Any]] = {
-    "accuracy-time": _curve("accuracy", "time"),
-    "accuracy-steps": _curve("accuracy", "version"),
-    "accuracy-updates": _curve("accuracy", "updates"),
-    "accuracy-wall": _curve("accuracy", "wall"),
-    "loss-time": _curve("loss", "time"),
+    "fairness": _fairness,
     "staleness": _staleness,
     "buffer": _buffer,
     "scale": _scale,

@@ -26,7 +26,7 @@ from afbs.record.parsing import (
     StepLine,
     Told,
 )
-from afbs.record.recorded import target_of
+from afbs.record.recorded import metrics_of, target_of
 from afbs.report.glimpse import UNREADABLE, goal_of, progress, state_of
 from afbs.report.measures import thin
 from afbs.report.words import clip
@@ -60,6 +60,7 @@ class Follower:
             self._target = target_of(reader.read_config(folder))
         except UserError:
             self._target = None
+        self._metrics = metrics_of(meta)
         self.horizon = meta.get("horizon", 0.0)
         self._goal = goal_of(folder)
         clients = meta.get("clients") or {"id": []}
@@ -110,8 +111,8 @@ class Follower:
         already = Cursor(self.generation) if fresh else cursor
         new = self._evals[already.evals :]
         if len(new) > 1000:
-            columns = np.array([row[:3] for row in new], np.float64)
-            new = [new[i] for i in thin(columns[:, 0], columns[:, 2], 1000)]
+            columns = np.array([[row[0], row[3]] for row in new], np.float64)
+            new = [new[i] for i in thin(columns[:, 0], columns[:, 1], 1000)]
         missed = min(self._flushed - already.flushes, len(self._flushes))
         flushes = list(self._flushes)[len(self._flushes) - missed :]
         while len(flushes) > 1 and sum(len(flush["client"]) for flush in flushes) > ROWS:
@@ -146,6 +147,11 @@ class Follower:
             "behind": self.behind,
             "unreadable": self._unreadable,
             "target": self._target,
+            "metrics": [
+                {"name": each.name, "title": clip(each.called, 40), "axis": clip(each.axis, 60), "sign": each.sign}
+                | {"share": each.share, "unit": clip("%" if each.share else each.unit, 20)}
+                for each in self._metrics
+            ],
         }
 
     def _fleet_now(self) -> dict[str, Any] | None:
@@ -204,7 +210,8 @@ class Follower:
             case StepLine():
                 self._step(said)
             case EvalLine():
-                self._evals.append([said.time, said.version, said.accuracy, said.loss, said.wall])
+                values = [said.values.get(metric.name) for metric in self._metrics]
+                self._evals.append([said.time, said.version, said.wall, *values])
             case JoinedLine():
                 self._cluster_of[said.client] = said.cluster
                 self._known.add(said.client)

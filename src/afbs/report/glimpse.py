@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from afbs.record import reader
 from afbs.record.parsing import EndLine, EvalLine, OtherLine, ResumeLine, StepLine
-from afbs.record.recorded import versions_of
+from afbs.record.recorded import metrics_of, versions_of
 from afbs.report.words import clip
 from afbs.types import UserError
 
@@ -41,7 +41,8 @@ def glimpse(folder: Path, before: Glimpse | None = None, most: int = 1 << 17) ->
     size = sizes[0].st_size if sizes[0] else 0
     last = reader.tail(folder, reader.Place(max(0, size - most))).lines
     times = [said.time for said in last if not isinstance(said, ResumeLine | OtherLine)]
-    accuracies = [said.accuracy for said in last if isinstance(said, EvalLine)]
+    metric = metrics_of(meta)[0]
+    values = [said.values.get(metric.name) for said in last if isinstance(said, EvalLine)]
     ends = [said for said in last if isinstance(said, EndLine | ResumeLine)]
     versions = [said.version for said in last if isinstance(said, StepLine)]
     about = {
@@ -52,7 +53,7 @@ def glimpse(folder: Path, before: Glimpse | None = None, most: int = 1 << 17) ->
         "progress": progress(
             max(times, default=0.0), meta.get("horizon", 0.0), max(versions, default=0), goal_of(folder)
         ),
-        "accuracy": accuracies[-1] if accuracies else _final_accuracy(folder),
+        "value": metric.text(values[-1] if values else _final(folder)),
     }
     end = ends[-1] if ends else None
     return Glimpse(folder, stamp, about, end if isinstance(end, EndLine) else None)
@@ -88,9 +89,9 @@ def age(folder: Path) -> float:
     return max(0.0, time.time() - written)
 
 
-def _final_accuracy(folder: Path) -> float | None:
+def _final(folder: Path) -> float | None:
     try:
-        return (reader.read_result(folder) or {}).get("final_accuracy")
+        return (reader.read_result(folder) or {}).get("final")
     except UserError:
         return None
 

@@ -44,6 +44,13 @@ def compared(folders: Iterable[str | Path]) -> Compared:
             problems.append(f"Left out: {error}")
     if not read:
         raise UserError(problems[0].removeprefix("Left out: "))
+    metric = read[0].metric
+    others = [one for one in read if one.metric.name != metric.name]
+    read = [one for one in read if one.metric.name == metric.name]
+    problems += [
+        f"Left out: {one.folder} is about {one.metric.called}, and the others are about {metric.called}."
+        for one in others
+    ]
     kept, copies = without_copies(read)
     if copies:
         names = listing([copy.folder for copy in copies[:10]] + ([f"{len(copies) - 10} more"] if copies[10:] else []))

@@ -6,6 +6,9 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from html import escape
 
+import numpy as np
+
+from afbs.metrics import Metric
 from afbs.record.recorded import setting
 from afbs.report.arms import Arm, Setting, settings_of
 from afbs.report.assets import plotly_js, static
@@ -38,7 +41,7 @@ def render(arms: Sequence[Arm], left_out: Sequence[str] = ()) -> str:
         _header(arms, title),
         "<main>",
         _verdict(story),
-        _summary(summary(arms, named_targets(arms)[:2] or targets[-1:])),
+        _summary(summary(arms, named_targets(arms)[:2] or targets[-1:]), arms[0].metric),
         _legend(),
         *(section_html(section) for section in sections(arms)),
         _configuration(arms),
@@ -58,6 +61,8 @@ def default_targets(arms: Sequence[Arm]) -> list[float]:
     named = named_targets(arms)
     if len(named) > 2:
         return named[:5]
+    if not arms[0].metric.share:
+        return sorted({*named, *_milestones(arms)})
     best = sorted((run.facts.best for arm in arms for run in arm.runs if run.facts.best > 0), reverse=True)
     if not best:
         return named
@@ -65,6 +70,16 @@ def default_targets(arms: Sequence[Arm]) -> list[float]:
     grain = 20 if level > 0.3 else 100
     levels = {round(level * share * grain) / grain for share in (0.6, 0.8, 0.95)} - {0.0}
     return sorted({*named, *(level for level in levels if all(abs(level - name) > 0.02 for name in named))})
+
+
+def _milestones(arms: Sequence[Arm]) -> list[float]:
+    """Early, midway and late on the way from where the first run began to the best of all."""
+    values = [run.full[1][np.isfinite(run.full[1])] for arm in arms for run in arm.runs]
+    known = [each for each in values if len(each)]
+    if not known:
+        return []
+    start, best = float(known[0][0]), arms[0].metric.best(np.concatenate(known))
+    return [float(f"{start + share * (best - start):.3g}") for share in (0.6, 0.8, 0.95)]
 
 
 def named_targets(arms: Sequence[Arm]) -> list[float]:
@@ -108,7 +123,7 @@ def _verdict(story: Story) -> str:
     )
 
 
-def _summary(numbers: Table) -> str:
+def _summary(numbers: Table, metric: Metric) -> str:
     marks = {1: '<strong title="best">{}</strong>', 2: '<span class="second" title="second">{}</span>', 0: "{}"}
     rows = [
         arm_row(i, name, [marks[cell.place].format(escape(cell.text)) for cell in cells])
@@ -116,8 +131,9 @@ def _summary(numbers: Table) -> str:
     ]
     return (
         '<section id="summary"><h2>At a glance</h2><p class="reading">A row is an arm: one set of settings, with all '
-        "of its seeds. The best value of a column is bold, the second underlined; accuracies are "
-        "in percent, as mean ± standard deviation where there are several seeds.</p>"
+        f"of its seeds. The best value of a column is bold, the second underlined; {escape(metric.called)} is "
+        f"{'in percent, ' if metric.share else f'in {escape(metric.unit)}, ' if metric.unit else ''}"
+        "given as mean ± standard deviation where there are several seeds.</p>"
         f"{table(['Arm', *numbers.columns], rows)}</section>"
     )
 

@@ -32,6 +32,11 @@ def payload(arms: Sequence[Arm], targets: Sequence[float]) -> dict[str, Any]:
         "runs": runs,
         "clock": arms[0].runs[0].clock,
         "targets": list(targets),
+        "metrics": [
+            {"name": each.name, "axis": each.axis, "title": each.called, "share": each.share, "sign": each.sign}
+            | {"unit": "%" if each.share else each.unit}
+            for each in arms[0].runs[0].metrics
+        ],
         "classNames": _class_names(arms),
         "clusterColours": [[look.light, look.dark] for look in CLUSTERS],
     }
@@ -101,6 +106,7 @@ def _run(run: Digest, arm: Arm, number: int) -> dict[str, Any]:
         "horizon": run.horizon,
         "curve": run.curve,
         "flow": run.flow,
+        "fairness": run.fairness,
         "clients": run.clients,
         "clusters": run.clusters,
     }

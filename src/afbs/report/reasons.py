@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from afbs.report.arms import Arm, settings_of
-from afbs.report.standings import last_accuracies, time_to
+from afbs.report.standings import last_levels, time_to
 from afbs.report.words import count, duration, listing, percent, plural
 
 
@@ -44,7 +44,7 @@ def _speed(arms: Sequence[Arm]) -> str:
     times = sorted(((time.mean, arm) for time, arm in took if time.number == arm.seeds), key=lambda pair: pair[0])
     never = [arm.label for time, arm in took if not time.number]
     some = [(arm, f"with {time.number} of {arm.seeds} seeds") for time, arm in took if 0 < time.number < arm.seeds]
-    goal = percent(target, 0 if abs(target * 100 - round(target * 100)) < 1e-6 else 1)
+    goal = arms[0].metric.text(target, 0 if abs(target * 100 - round(target * 100)) < 1e-6 else 1)
     if not times and some:
         who = "It" if len(arms) == 1 else "Only " + listing([f"{arm.label} ({how})" for arm, how in some])
         return f"{who} reached the target of {goal}{f' {some[0][1]}' if len(arms) == 1 else ''}."
@@ -150,9 +150,9 @@ def caveats(arms: Sequence[Arm], moment: float | None) -> list[str]:
             if several
             else f"The arms have the same algorithm and differ in their {named} settings."
         )
-    averaged = max((len(last_accuracies(run, moment)) for run in runs), default=1)
+    averaged = max((len(last_levels(run, moment)) for run in runs), default=1)
     used = f"the mean of the last {averaged} evaluations" if averaged > 1 else "the last evaluation"
-    flatters = "Best accuracy is chosen on the test set itself and therefore flatters"
+    flatters = f"Best {arms[0].metric.called} is chosen on the test set itself and therefore flatters"
     said.append(f"{flatters}; the verdict uses {used}." if len(arms) > 1 else f"{flatters}.")
     return said
 

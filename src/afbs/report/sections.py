@@ -7,9 +7,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
 
+import numpy as np
+
+from afbs.metrics import ACCURACY, Metric
 from afbs.report.arms import Arm
 from afbs.report.markup import arm_row, table
-from afbs.report.words import clip, count, data_size, duration, percent
+from afbs.report.words import clip, count, data_size, duration, listing, percent
 
 
 @dataclass(frozen=True)
@@ -33,17 +36,18 @@ def sections(arms: Sequence[Arm]) -> list[Section]:
         ("wall", "wall time"),
     ]
     pick_run = "Run"
-    return [
+    metrics, metric = arms[0].runs[0].metrics, arms[0].metric
+    found = [
         Section(
             "curves",
             "Learning curves",
-            "Higher and further to the left is better (for loss: lower); a band is one standard deviation between "
-            "seeds, and a dotted line is a target.",
+            f"{_better(metrics)}, and further to the left is sooner; a band is one standard deviation between seeds, "
+            "and a dotted line is a target.",
             _chart(
                 "curves",
-                "Accuracy or loss of every arm over the chosen axis",
+                f"{_capital(metric.called)} of every arm, or another metric, over the chosen axis",
                 '<div class="controls">'
-                + _choice("metric", "Show", [("accuracy", "accuracy"), ("loss", "loss")])
+                + _choice("metric", "Show", [(each.name, escape(each.called)) for each in metrics])
                 + _choice("axis", "against", axes)
                 + "</div>",
             ),
@@ -53,10 +57,11 @@ def sections(arms: Sequence[Arm]) -> list[Section]:
             "Time to target",
             "Virtual time until an evaluation first reaches the target: shorter is better; change the targets to see "
             "whether the order holds.",
-            '<p class="controls"><label class="picker"><span>Targets in %</span><input id="targets-input" type="text" '
-            'inputmode="decimal" autocomplete="off" spellcheck="false"></label></p>'
+            f'<p class="controls"><label class="picker"><span>Targets{_in(metric)}</span>'
+            '<input id="targets-input" type="text" inputmode="decimal" autocomplete="off" '
+            'spellcheck="false"></label></p>'
             '<div class="wide" tabindex="0"><table id="targets-table"></table></div>'
-            + _chart("targets", "Accuracy level against the time at which each arm first reached it"),
+            + _chart("targets", f"{_capital(metric.called)} against the time at which each arm first reached it"),
         ),
         Section(
             "staleness",
@@ -101,6 +106,14 @@ def sections(arms: Sequence[Arm]) -> list[Section]:
             + _chart("confusion", "Confusion between classes", _picker("confusion", names, "Arm")),
         ),
         Section(
+            "fairness",
+            "Across clients",
+            f"The model on what each client holds out: the full line is the mean {metric.called} over clients, the "
+            "dotted one that of the worst tenth; the nearer the two, the more equally clients are served.",
+            _chart("fairness", f"{_capital(metric.called)} on held-out data: mean over clients, and the worst tenth")
+            + _fairness_table(arms),
+        ),
+        Section(
             "clusters",
             "Clusters and true labels",
             "Each row is a cluster as the server sees it, each column a class, and the darker the cell the larger the "
@@ -114,6 +127,29 @@ def sections(arms: Sequence[Arm]) -> list[Section]:
             _chart("cost", "Jobs trained and skipped, by arm") + _cost_table(arms),
         ),
     ]
+    told = {
+        "classes": any(len(run.per_class) for arm in arms for run in arm.runs) or metric == ACCURACY,
+        "fairness": any(run.fairness for arm in arms for run in arm.runs),
+    }
+    return [section for section in found if told.get(section.id, True)]
+
+
+def _better(metrics: Sequence[Metric]) -> str:
+    """`Higher is better for accuracy, lower for loss`."""
+    sides = [[each.called for each in metrics if each.better == better] for better in ("more", "less")]
+    words = [
+        f"{way} is better for {listing(names)}" for way, names in zip(("higher", "lower"), sides, strict=True) if names
+    ]
+    return _capital(", ".join([words[0], *(word.replace(" is better", "") for word in words[1:])]))
+
+
+def _capital(text: str) -> str:
+    return text[:1].upper() + text[1:]
+
+
+def _in(metric: Metric) -> str:
+    unit = "%" if metric.share else metric.unit
+    return f" in {escape(unit)}" if unit else ""
 
 
 def _chart(name: str, label: str, controls: str = "") -> str:
@@ -157,6 +193,16 @@ def _reasons(arms: Sequence[Arm]) -> str:
     head = ("Arm", "Fate", "Why", "Updates", "Share")
     reading = "Why updates counted or did not, as the algorithms put it, over all runs of an arm."
     return f'<p class="reading">{reading}</p>{table(head, rows, "reasons")}'
+
+
+def _fairness_table(arms: Sequence[Arm]) -> str:
+    rows = []
+    for i, arm in enumerate(arms):
+        known = [run.fairness for run in arm.runs if run.fairness]
+        if known:
+            last = [float(np.mean([each[name][-1] for each in known])) for name in ("mean", "worst", "spread")]
+            rows.append(arm_row(i, arm.label, [escape(arm.metric.text(value)) for value in last]))
+    return table(("Arm", "Mean", "Worst tenth", "Spread"), rows)
 
 
 def _cost_table(arms: Sequence[Arm]) -> str:

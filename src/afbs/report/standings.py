@@ -1,6 +1,6 @@
 """Who is ahead at the end, and whether by more than chance explains.
 
-Accuracy at the end is the mean of the last few evaluations, for single ones swing. A lead is clear at the 95 % level:
+What counts is the mean of the last few evaluations, for single ones swing. A lead is clear at the 95 % level:
 by Student's t over seeds (seed by seed where both arms have the same ones, for then they share clients and latencies);
 with single seeds by the sampling error of the test set and the swing of the evaluations that were averaged.
 """
@@ -19,10 +19,11 @@ from afbs.report.digest import Digest
 
 
 class Standing(NamedTuple):
-    """An arm's accuracy at the end, by seed; `swing` is the standard error of the evaluations that were averaged."""
+    """An arm's level of the watched metric at the end, by seed; `swing` is the standard error of the evaluations that
+    were averaged."""
 
     arm: Arm
-    accuracy: Spread
+    level: Spread
     by_seed: tuple[tuple[int | None, float], ...]
     swing: float
 
@@ -33,25 +34,25 @@ def common_moment(arms: Sequence[Arm]) -> float | None:
     return min(ends) if ends and max(ends) - min(ends) > 0.02 * max(ends) else None
 
 
-def last_accuracies(run: Digest, moment: float | None) -> Floats:
+def last_levels(run: Digest, moment: float | None) -> Floats:
     """The last evaluations (up to `moment`): a quarter of them, five at most, one at least."""
-    time, accuracy = run.full
-    known = np.isfinite(accuracy) if moment is None else np.isfinite(accuracy) & (time <= moment)
-    return accuracy[known][-max(1, min(5, int(known.sum()) // 4)) :]
+    time, level = run.full
+    known = np.isfinite(level) if moment is None else np.isfinite(level) & (time <= moment)
+    return level[known][-max(1, min(5, int(known.sum()) // 4)) :]
 
 
 def standings(arms: Sequence[Arm], moment: float | None) -> list[Standing]:
     """The arms that were evaluated, best first."""
     table = [_standing(arm, moment) for arm in arms]
-    return sorted((row for row in table if row.accuracy.number), key=lambda row: -row.accuracy.mean)
+    return sorted((row for row in table if row.level.number), key=lambda row: -row.arm.metric.sign * row.level.mean)
 
 
 def _standing(arm: Arm, moment: float | None) -> Standing:
     def level(run: Digest) -> float:
-        return _mean(last_accuracies(run, moment))
+        return _mean(last_levels(run, moment))
 
     def swing(run: Digest) -> float:
-        ends = last_accuracies(run, moment)
+        ends = last_levels(run, moment)
         return float(ends.std(ddof=1)) / math.sqrt(len(ends)) if len(ends) > 1 else 0.0
 
     return Standing(arm, arm.spread(level), tuple(arm.values(level)), arm.spread(swing).mean)
@@ -59,14 +60,15 @@ def _standing(arm: Arm, moment: float | None) -> Standing:
 
 def clear(first: Standing, second: Standing) -> bool:
     """Whether the first is ahead by more than chance explains."""
-    lead = first.accuracy.mean - second.accuracy.mean
+    sign = first.arm.metric.sign
+    lead = sign * (first.level.mean - second.level.mean)
     mine, other = dict(first.by_seed), dict(second.by_seed)
     if len(mine) > 1 and mine.keys() == other.keys():
         pairs = np.array([mine[seed] - other[seed] for seed in mine])
         return bool(lead > student_t(len(pairs) - 1) * pairs.std(ddof=1) / math.sqrt(len(pairs)))
     fewest = min(len(mine), len(other))
     if fewest > 1:
-        errors = (row.accuracy.deviation / math.sqrt(row.accuracy.number) for row in (first, second))
+        errors = (row.level.deviation / math.sqrt(row.level.number) for row in (first, second))
         return lead > student_t(fewest - 1) * math.hypot(*errors)
     return lead > 2 * math.hypot(_single_error(first), _single_error(second))
 
@@ -77,15 +79,16 @@ def student_t(freedom: int) -> float:
 
 
 def _single_error(row: Standing) -> float:
-    """The standard error of one run's accuracy: of the test set, and of the evaluations that were averaged."""
-    share, size = row.accuracy.mean, row.arm.mean("test_size")
-    sampling = math.sqrt(max(share * (1 - share), 1e-4) / size) if size > 0 else 0.0
+    """The standard error of one run's level: of the test set, where it is a share, and of the evaluations that were
+    averaged."""
+    share, size = row.level.mean, row.arm.mean("test_size")
+    sampling = math.sqrt(max(share * (1 - share), 1e-4) / size) if row.arm.metric.share and size > 0 else 0.0
     return math.hypot(sampling, row.swing)
 
 
 def time_to(run: Digest, target: float) -> float | None:
-    """Virtual seconds until the first evaluation at or above `target`, or None."""
-    reached = np.flatnonzero(run.full[1] >= target)
+    """Virtual seconds until the first evaluation as good as `target`, or None."""
+    reached = run.metric.reached(run.full[1], target)
     return float(run.full[0][reached[0]]) if len(reached) else None
 
 

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from afbs.report.arms import Arm, Spread
 from afbs.report.reasons import about_one, about_several, caveats
 from afbs.report.standings import Standing, clear, common_moment, standings
-from afbs.report.words import duration, listing, percent, points
+from afbs.report.words import duration, gap, level, listing
 
 
 @dataclass(frozen=True)
@@ -34,32 +33,33 @@ def verdict(arms: Sequence[Arm]) -> Story:
 
 def _headline(table: list[Standing], moment: float | None) -> str:
     first, second, last = table[0], table[1] if len(table) > 1 else table[0], table[-1]
+    metric = first.arm.metric
     when = f" after {duration(moment)}" if moment is not None else ""
     if len(table) == 1:
-        return f"Only {first.arm.label} has been evaluated: {_accuracy(first.accuracy)}{when}."
+        return f"Only {first.arm.label} has been evaluated: {_level(first.arm, first.level)}{when}."
     tied = [row for row in table[1:] if not clear(first, row)]
     if tied:
-        rest = f"; {last.arm.label} is last with {percent(last.accuracy.mean)}" if last not in tied else ""
-        close = listing([f"{row.arm.label} ({percent(row.accuracy.mean)})" for row in tied])
-        leader = f"{first.arm.label} leads with {_accuracy(first.accuracy)}{when}"
+        rest = f"; {last.arm.label} is last with {metric.text(last.level.mean)}" if last not in tied else ""
+        close = listing([f"{row.arm.label} ({metric.text(row.level.mean)})" for row in tied])
+        leader = f"{first.arm.label} leads with {_level(first.arm, first.level)}{when}"
         seeds = min(len(row.by_seed) for row in (first, *tied))
         if seeds > 1:
             return f"{leader}, but {seeds} seeds leave it open whether that beats {close}{rest}."
         return f"{leader}, but {close} {'is' if len(tied) == 1 else 'are'} too close to call{rest}."
-    lead = first.accuracy.mean - second.accuracy.mean
-    text = f"{first.arm.label} won: {_accuracy(first.accuracy)}{when}, {points(lead)} above {second.arm.label}"
+    ahead = gap(metric, first.level.mean - second.level.mean)
+    text = f"{first.arm.label} won: {_level(first.arm, first.level)}{when}, {ahead} {second.arm.label}"
     if len(table) > 2:
-        text += f" and {points(first.accuracy.mean - last.accuracy.mean)} above {last.arm.label}"
+        text += f" and {gap(metric, first.level.mean - last.level.mean)} {last.arm.label}"
     return text + "."
 
 
-def _accuracy(spread: Spread) -> str:
-    if math.isfinite(spread.deviation):
-        return f"{100 * spread.mean:.1f} ± {100 * spread.deviation:.1f} % accuracy"
-    return f"{percent(spread.mean)} accuracy"
+def _level(arm: Arm, spread: Spread) -> str:
+    return level(arm.metric, spread.mean, spread.deviation)
 
 
 def _single(arm: Arm) -> str:
     final, best = arm.fact("final"), arm.fact("best")
-    text = f"{arm.label} ended at {_accuracy(final)} after {duration(arm.mean('seconds'))} of {arm.runs[0].clock}"
-    return text + (f"; its best was {percent(best.mean)}." if best.mean - final.mean > 0.0005 else ", its best.")
+    metric = arm.metric
+    text = f"{arm.label} ended at {_level(arm, final)} after {duration(arm.mean('seconds'))} of {arm.runs[0].clock}"
+    ahead = metric.sign * (best.mean - final.mean) > 0.0005 * (1 if metric.share else abs(best.mean))
+    return text + (f"; its best was {metric.text(best.mean)}." if ahead else ", its best.")

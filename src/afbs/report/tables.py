@@ -8,6 +8,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from afbs.metrics import Metric
 from afbs.report.arms import Arm, Spread
 from afbs.report.digest import Digest
 from afbs.report.standings import time_to
@@ -36,14 +37,16 @@ class Table:
 
 
 def summary(arms: Sequence[Arm], targets: Sequence[float]) -> Table:
-    """Accuracy, time to each target, and what it cost."""
+    """The watched metric, time to each target, and what it cost."""
+    metric = arms[0].metric
+    unit = "" if metric.share else metric.unit
     columns: list[tuple[str, str, int, Callable[[Arm], TableCell]]] = [
-        ("Final accuracy", "", 1, lambda arm: _accuracy(arm.fact("final"))),
-        ("Best accuracy", "", 1, lambda arm: _accuracy(arm.fact("best"))),
+        (f"Final {metric.called}", unit, metric.sign, lambda arm: _level(metric, arm.fact("final"))),
+        (f"Best {metric.called}", unit, metric.sign, lambda arm: _level(metric, arm.fact("best"))),
     ]
     for goal in targets:
-        unit = _common_unit([arm.spread(_reaching(goal)).mean for arm in arms])
-        columns.append((f"Time to {_level(goal)}", "s", -1, _time_cell(goal, unit)))
+        common = _common_unit([arm.spread(_reaching(goal)).mean for arm in arms])
+        columns.append((f"Time to {_goal(metric, goal)}", "s", -1, _time_cell(goal, common)))
     columns += [
         ("Steps", "", 0, lambda arm: _count(arm.fact("steps"))),
         ("Updates used", "", 0, lambda arm: _count(arm.fact("used"))),
@@ -105,11 +108,14 @@ def latex(table: Table) -> str:
     return "\n".join([*lines, r"\bottomrule", r"\end{tabular}", ""])
 
 
-def _level(target: float) -> str:
-    return f"{100 * target:.4g} %"
+def _goal(metric: Metric, target: float) -> str:
+    return f"{100 * target:.4g} %" if metric.share else metric.text(target)
 
 
-def _accuracy(spread: Spread) -> TableCell:
+def _level(metric: Metric, spread: Spread) -> TableCell:
+    if not metric.share:
+        plus = f" ± {spread.deviation:.2g}" if math.isfinite(spread.deviation) else ""
+        return TableCell(f"{spread.mean:.4g}{plus}" if spread.number else "–", spread)
     plus = f" ± {100 * spread.deviation:.2f}" if math.isfinite(spread.deviation) else ""
     return TableCell(f"{100 * spread.mean:.2f}{plus}" if spread.number else "–", spread)
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from afbs.record import reader
-from afbs.record.parsing import EndLine, EvalLine, ResumeLine, StepLine, Told
+from afbs.record.parsing import ClientsLine, EndLine, EvalLine, ResumeLine, StepLine, Told
 from afbs.report.arms import flatten
 from afbs.types import UserError
 
@@ -65,7 +65,7 @@ def _send(path: Path, tracker: Tracker, follow: bool, sleep: Callable[[float], N
         moved, place = found.place != place, found.place
         for said in found.lines:
             ended = isinstance(said, EndLine) or (ended and not isinstance(said, ResumeLine))
-            if isinstance(said, EvalLine | StepLine):
+            if isinstance(said, EvalLine | ClientsLine | StepLine):
                 tracker.scalars(scalars(said), said.version)
                 sent += 1
         if not moved:
@@ -91,8 +91,11 @@ def scalars(said: Told) -> dict[str, float]:
     """The numbers of an evaluation or a step; nothing for other lines."""
     found: dict[str, float] = {}
     if isinstance(said, EvalLine):
-        found = {f"eval/{name}": getattr(said, name) for name in ("accuracy", "loss", "time", "wall")}
+        found = {f"eval/{name}": value for name, value in said.values.items()}
+        found |= {"eval/time": said.time, "eval/wall": said.wall}
         found |= {f"class/{i}": share for i, share in enumerate(said.per_class)}
+    elif isinstance(said, ClientsLine):
+        found = {f"clients/{name}/{kind}": value for name, each in said.values.items() for kind, value in each.items()}
     elif isinstance(said, StepLine):
         kept = said.used.staleness
         found = {

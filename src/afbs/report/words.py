@@ -4,14 +4,26 @@ from __future__ import annotations
 
 import math
 
+from afbs.metrics import Metric
+
 
 def percent(share: float, digits: int = 1) -> str:
     return "–" if not math.isfinite(share) else f"{100 * share:.{digits}f} %"
 
 
-def points(difference: float) -> str:
-    """A difference of two accuracies, in percentage points."""
-    return f"{100 * abs(difference):.1f} points"
+def gap(metric: Metric, difference: float) -> str:
+    """By how much one is ahead of another: shares in percentage points."""
+    size = f"{100 * abs(difference):.1f} points" if metric.share else metric.text(abs(difference), 0)
+    return f"{size} {'above' if metric.better == 'more' else 'below'}"
+
+
+def level(metric: Metric, mean: float, deviation: float = math.nan) -> str:
+    """`81.2 ± 0.4 % accuracy`, `RMSE 54.2 ± 0.3 mg`."""
+    if metric.share:
+        plus = f" ± {100 * deviation:.1f}" if math.isfinite(deviation) else ""
+        return f"{100 * mean:.1f}{plus} % {metric.called}"
+    plus = f" ± {deviation:.2g}" if math.isfinite(deviation) else ""
+    return f"{metric.called} {mean:.4g}{plus}{f' {metric.unit}' if metric.unit else ''}"
 
 
 def duration(seconds: float | None) -> str:

@@ -5,7 +5,7 @@ afbs reproduce table4 --dataset mnist --clusters 1 --virtual-days 0.5
 """
 
 from afbs.reproduce.choice import Choice
-from afbs.reproduce.plans import PLANS
+from afbs.reproduce.exhibits import EXHIBITS
 from afbs.reproduce.running import collected, reproduced
 
-__all__ = ["PLANS", "Choice", "collected", "reproduced"]
+__all__ = ["EXHIBITS", "Choice", "collected", "reproduced"]

@@ -14,23 +14,23 @@ from afbs.seeds import Key
 from afbs.types import Ask, ClientId, ClientInfo, Matrix, Memory, Step, Update, Vector
 
 
-class Shelf(NamedTuple):
+class Ageing(NamedTuple):
     """An update that waits until it is old enough."""
 
     due: int
     update: Update
 
 
-class State(NamedTuple):
+class Ripening(NamedTuple):
     at_once: frozenset[ClientId] = frozenset()
     asked: int = 0
     came: tuple[Update, ...] = ()
-    shelf: tuple[Shelf, ...] = ()
+    shelf: tuple[Ageing, ...] = ()
 
 
 @final
 @dataclass(frozen=True)
-class Aged(Algorithm[State]):
+class Aged(Algorithm[Ripening]):
     """Each step averages so many `fresh` updates and so many `stale` ones, which began 10 to 25 versions before.
 
     With `alone`, one client trains by itself: whatever it learns is the model.
@@ -42,29 +42,29 @@ class Aged(Algorithm[State]):
     oldest: Annotated[int, Ge(1)] = 25
     alone: bool = False
 
-    def init(self, clients: Sequence[ClientInfo]) -> State:
-        return State()
+    def init(self, clients: Sequence[ClientInfo]) -> Ripening:
+        return Ripening()
 
-    def dispatch(self, state: State, pool: Pool, key: Key) -> tuple[State, Sequence[ClientId | Ask]]:
+    def dispatch(self, state: Ripening, pool: Pool, key: Key) -> tuple[Ripening, Sequence[ClientId | Ask]]:
         if pool.busy:
             return state, ()
         asked = [0] if self.alone else pool.sample(self.fresh + self.stale, key)
         return state._replace(at_once=frozenset(asked[: self.fresh]), asked=len(asked), came=()), asked
 
-    def receive(self, state: State, update: Update, key: Key) -> tuple[State, Step | None]:
+    def receive(self, state: Ripening, update: Update, key: Key) -> tuple[Ripening, Step | None]:
         came = (*state.came, update)
         if len(came) < state.asked:
             return state._replace(came=came), None
         ages = self.oldest - self.youngest + 1
         shelved = tuple(
-            Shelf(one.version + self.youngest + int(key.uniform(place) * ages), one)
+            Ageing(one.version + self.youngest + int(key.uniform(place) * ages), one)
             for place, one in enumerate(came)
             if one.client not in state.at_once
         )
         shelf = sorted((*state.shelf, *shelved), key=lambda one: (one.due, one.update.sequence))
         due = [one for one in shelf if one.due <= update.version][: self.stale]
         used = (*(one for one in came if one.client in state.at_once), *(one.update for one in due))
-        return State(shelf=tuple(one for one in shelf if one not in due)), Step(used)
+        return Ripening(shelf=tuple(one for one in shelf if one not in due)), Step(used)
 
     def apply(self, memory: Memory, params: Vector, step: Step, vectors: Matrix) -> tuple[Memory, Vector]:
         return memory, descend(params, 1.0, step.weights, vectors)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from statistics import fmean, stdev
 from typing import Any
 
-from afbs.reproduce.found import Found
+from afbs.reproduce.found import Evidence
 from afbs.reproduce.page import NONE
 
 _DAY = 86_400
@@ -53,7 +53,7 @@ def signed(value: float | None, places: int) -> str:
     return NONE if value is None or not math.isfinite(value) else f"{value:+.{places}f}"
 
 
-def remark(runs: Sequence[Found], days: float) -> str:
+def remark(runs: Sequence[Evidence], days: float) -> str:
     """Where a run was shorter than the paper's."""
     words = []
     if runs and runs[0].horizon < days * _DAY:

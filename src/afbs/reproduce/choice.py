@@ -6,13 +6,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from afbs import registry
-from afbs.reproduce.spec import CLUSTERS, COLUMNS, METHODS, Spec
+from afbs.reproduce.spec import CLUSTERS, COLUMNS, METHODS, NEWER, Spec
 from afbs.types import UserError
 
 
 @dataclass(frozen=True)
 class Choice:
-    """Nothing chosen is everything. `days` 0 is as long as a plan says; so are no `seeds`."""
+    """Nothing chosen is everything. `days` 0 is as long as an exhibit says; so are no `seeds`."""
 
     datasets: tuple[str, ...] = ()
     clusters: tuple[int, ...] = ()
@@ -22,7 +22,7 @@ class Choice:
 
     def __post_init__(self) -> None:
         _refuse_unknown("--dataset", self.datasets, tuple(CLUSTERS))
-        _refuse_unknown("--methods", self.methods, METHODS)
+        _refuse_unknown("--methods", self.methods, (*METHODS, *NEWER))
         if any(seed < 0 for seed in self.seeds):
             raise UserError(f"`--seeds` must be 0 or more, got {min(self.seeds)}.")
         if self.days < 0:

@@ -8,7 +8,7 @@ from statistics import fmean
 from typing import Any
 
 from afbs.reproduce.beside import signed, spread
-from afbs.reproduce.found import Found
+from afbs.reproduce.found import Evidence
 from afbs.reproduce.page import NONE
 from afbs.sweeps.statistics import paired
 
@@ -16,7 +16,7 @@ _HOUR = 3600
 
 
 def compared(
-    arms: Mapping[str, Sequence[Found]], against: Mapping[str, str]
+    arms: Mapping[str, Sequence[Evidence]], against: Mapping[str, str]
 ) -> tuple[list[str], list[list[str]], list[dict[str, Any]]]:
     """Heading, rows and numbers: each arm's accuracy and time, and its difference from the arm it is held against."""
     heading = ["", "seeds", "final", "highest", "hours to target", "against", "difference", "p"]
@@ -53,7 +53,7 @@ def compared(
     return heading, rows, values
 
 
-def _final(runs: Sequence[Found]) -> dict[int, float]:
+def _final(runs: Sequence[Evidence]) -> dict[int, float]:
     return {run.seed: run.final for run in runs}
 
 

@@ -35,9 +35,11 @@ def similarities(dataset: str, seed: int, rounds: int = ROUNDS) -> dict[str, lis
     model = settled(ModelChoice("lenet5", {}, "auto"), "cpu")
     trainer = Trainer(Workload(data, indices, model, Training(lr=_LR), Plain(), "end", seed))
     series: dict[str, list[float]] = {}
+    initial = trainer.initial()  # it gives what it holds, which later is what it trained last
     for time, active in (("synchronous", (0, 1, 2, 3)), ("asynchronous", (0, 2, 3))):
-        start = trainer.initial()
-        late = _trained(trainer, 1, 0, start), _trained(trainer, 1, 0, start) - start
+        start = initial
+        slow = _trained(trainer, 1, 0, start)
+        late = slow, slow - start
         for turn in range(rounds):
             ends = {client: _trained(trainer, client, turn, start) for client in active}
             changes = {client: end - start for client, end in ends.items()}

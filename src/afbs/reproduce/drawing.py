@@ -10,7 +10,7 @@ import numpy as np
 
 from afbs.report.palette import looks
 from afbs.report.paper import STYLE, line_style
-from afbs.reproduce.found import Found
+from afbs.reproduce.found import Evidence
 
 _WIDTH, _HEIGHT = 3.45, 2.35
 _DAY = 86_400
@@ -19,15 +19,19 @@ Panel = Callable[[Any], None]
 
 
 def drawn(name: str, panels: Mapping[str, Panel], height: float = _HEIGHT) -> dict[str, bytes]:
-    """`name.pdf` and `name.svg`: panels side by side, under their titles."""
+    """`name.pdf` and `name.svg`: panels under their titles, two or three side by side."""
     import matplotlib
     from matplotlib.figure import Figure
 
     files = {}
     with matplotlib.rc_context(STYLE):
-        figure = Figure(figsize=(_WIDTH * len(panels), height), layout="constrained")
-        axes = figure.subplots(1, len(panels), squeeze=False)[0]
-        for one, (title, draw) in zip(axes, panels.items(), strict=True):
+        across = 2 if len(panels) == 4 else min(3, len(panels))
+        down = -(-len(panels) // across)
+        figure = Figure(figsize=(_WIDTH * across, height * down), layout="constrained")
+        axes = figure.subplots(down, across, squeeze=False).ravel()
+        for unused in axes[len(panels) :]:
+            unused.set_axis_off()
+        for one, (title, draw) in zip(axes, panels.items(), strict=False):
             draw(one)
             if title:
                 one.set_title(title, fontsize=8)
@@ -38,7 +42,7 @@ def drawn(name: str, panels: Mapping[str, Panel], height: float = _HEIGHT) -> di
     return files
 
 
-def curves(arms: Mapping[str, Sequence[Found]], target: float | None = None) -> Panel:
+def curves(arms: Mapping[str, Sequence[Evidence]], target: float | None = None) -> Panel:
     """Accuracy against virtual days: the mean over seeds, and a band from the lowest to the highest."""
 
     def draw(axes: Any) -> None:
@@ -60,14 +64,14 @@ def curves(arms: Mapping[str, Sequence[Found]], target: float | None = None) -> 
     return draw
 
 
-def held(run: Found, moments: Any) -> Any:
+def held(run: Evidence, moments: Any) -> Any:
     """A run's accuracy at these moments: that of the last evaluation by then."""
     times = np.array([point[0] for point in run.curve])
     accuracy = np.array([point[2] for point in run.curve])
     return accuracy[np.clip(np.searchsorted(times, moments, side="right") - 1, 0, None)]
 
 
-def by_version(arms: Mapping[str, Sequence[Found]]) -> Panel:
+def by_version(arms: Mapping[str, Sequence[Evidence]]) -> Panel:
     """Accuracy against versions, a line a run."""
 
     def draw(axes: Any) -> None:

@@ -30,7 +30,7 @@ _FILES = ("cell.json", "curve.csv", "config.toml")
 
 
 @dataclass(frozen=True)
-class Found:
+class Evidence:
     """One run that has ended. `reason` says why; `heard` who took part; `made` with what, and from which settings."""
 
     name: str
@@ -63,7 +63,7 @@ class Found:
         return float(np.interp(time, [point[0] for point in self.curve], [point[2] for point in self.curve]))
 
 
-def found(cell: Cell, folder: Path) -> Found:
+def found(cell: Cell, folder: Path) -> Evidence:
     """From a run folder."""
     record = Result.open(folder).record
     result: Mapping[str, Any] = record.result or {}
@@ -74,17 +74,17 @@ def found(cell: Cell, folder: Path) -> Found:
         zip(
             evals.time.tolist(),
             evals.version.tolist(),
-            evals.accuracy.tolist(),
-            (round(loss, 5) for loss in evals.loss.tolist()),
+            evals.of("accuracy").tolist(),
+            (round(loss, 5) for loss in evals.of("loss").tolist()),
             strict=True,
         )
     )
     last = evals.per_class[-1].tolist() if len(evals.per_class) else []
-    return Found(
+    return Evidence(
         name=cell.name,
         seed=cell.seed,
-        best=record.best_accuracy,
-        final=record.final_accuracy,
+        best=record.best,
+        final=record.final,
         target=target,
         time_to_target=record.time_to(target),
         reason=record.end.reason if record.end else "",
@@ -129,7 +129,7 @@ def thinned(
     return [points[place] for place in sorted(kept)]
 
 
-def write(what: Found, config: Mapping[str, Any], folder: Path) -> None:
+def write(what: Evidence, config: Mapping[str, Any], folder: Path) -> None:
     """Into a folder of its own; equal runs on equal machines write equal bytes."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -145,14 +145,14 @@ def write(what: Found, config: Mapping[str, Any], folder: Path) -> None:
         raise UserError(f"`--results`: {folder} cannot be written: {error.strerror}.") from error
 
 
-def read(folder: Path) -> Found:
+def read(folder: Path) -> Evidence:
     """What `write` has written."""
     try:
         facts = json.loads((folder / "cell.json").read_text())
         with (folder / "curve.csv").open(newline="") as file:
             rows = list(csv.reader(file))[1:]
         curve = tuple((float(row[0]), int(row[1]), float(row[2]), float(row[3])) for row in rows)
-        return Found(**{**facts, "per_class": tuple(facts["per_class"])}, curve=curve)
+        return Evidence(**{**facts, "per_class": tuple(facts["per_class"])}, curve=curve)
     except (OSError, ValueError, TypeError, KeyError, IndexError) as error:
         raise UserError(f"{folder} is damaged: {error}. The run that it is of can be collected again.") from None
 

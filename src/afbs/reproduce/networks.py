@@ -12,7 +12,7 @@ _CIFAR10 = (0.4914, 0.4822, 0.4465), (0.247, 0.243, 0.262)
 
 
 @final
-class LeNet5(nn.Module):
+class OpenLeNet5(nn.Module):
     """Two convolutions and three dense layers for CIFAR-10, with what may differ as settings.
 
     `inputs` "unit" undoes the normalisation: pixels are then 0 to 1. `start` is how weights are drawn.

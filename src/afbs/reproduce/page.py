@@ -1,4 +1,4 @@
-"""What a plan shows: tables, figures and remarks, for a terminal, a page and a spreadsheet."""
+"""What an exhibit shows: tables, figures and remarks, for a terminal, a page and a spreadsheet."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import csv
 import io
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +17,7 @@ NONE = "–"
 
 
 @dataclass(frozen=True)
-class Table:
+class Sheet:
     """Rows of text. `values` are the same as numbers, for a CSV file; None is an empty field."""
 
     name: str
@@ -33,9 +33,9 @@ class Page:
 
     name: str
     title: str
-    tables: Sequence[Table]
+    tables: Sequence[Sheet]
     notes: Sequence[str] = ()
-    figures: Mapping[str, bytes] = ()  # type: ignore[assignment]
+    figures: Mapping[str, bytes] = field(default_factory=dict)
     runs: Sequence[str] = ()
     missing: int = 0
 
@@ -47,7 +47,7 @@ def write(page: Page, folder: Path, command: str) -> None:
         _put(folder / "README.md", markdown(page, command))
         for table in page.tables:
             _put(folder / f"{table.name}.csv", _csv(table.values))
-        for name, content in dict(page.figures).items():
+        for name, content in page.figures.items():
             replace_file(folder / name, content)
         about = {"command": command, "missing": page.missing, "runs": list(page.runs)}
         _put(folder / "about.json", json.dumps(about, indent=1, ensure_ascii=False) + "\n")
@@ -55,13 +55,26 @@ def write(page: Page, folder: Path, command: str) -> None:
         raise UserError(f"`--results`: {folder} cannot be written: {error.strerror}.") from error
 
 
+def overview(results: Path) -> None:
+    """`README.md` of all results: what there is, how far it has come, and the command that goes on with it."""
+    rows = []
+    for path in sorted(results.glob("*/about.json")):
+        about = json.loads(path.read_text())
+        ended, name = len(about["runs"]), path.parent.name
+        state = f"{ended} of {ended + about['missing']} runs" if ended + about["missing"] else "measured"
+        rows.append(f"| [{name}]({name}/README.md) | {state} | `{about['command']}` |\n")
+    head = "# What was reproduced\n\n| | have ended | made by |\n|---|---|---|\n"
+    _put(results / "README.md", head + "".join(rows))
+
+
 def markdown(page: Page, command: str) -> str:
-    parts = [f"# {page.title}\n", f"Made by `{command}`. The runs are in `../cells/`.\n"]
+    runs = f" Of {len(page.runs) + page.missing} runs {len(page.runs)} have ended; they are in `../cells/`."
+    parts = [f"# {page.title}\n", f"Made by `{command}`.{runs if page.runs or page.missing else ''}\n"]
     for table in page.tables:
         lines = [table.heading, ["---", *["---:"] * (len(table.heading) - 1)], *table.rows]
         parts.append(f"## {table.title}\n")
         parts.append("".join(f"| {' | '.join(line)} |\n" for line in lines))
-    parts += [f"![{name}]({name})\n" for name in dict(page.figures) if name.endswith(".svg")]
+    parts += [f"![{name}]({name})\n" for name in page.figures if name.endswith(".svg")]
     parts += ["".join(f"- {note}\n" for note in page.notes)] if page.notes else []
     return "\n".join(parts)
 

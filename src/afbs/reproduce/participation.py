@@ -28,7 +28,7 @@ class Rising(Latency):
     steep: bool = False
     per: Literal["client", "job"] = "client"
 
-    def duration(self, client: ClientInfo, start: float, key: Key) -> float:
+    def duration(self, client: ClientInfo, start: float, key: Key, work: float = 1.0) -> float:
         label = client.id % CLASSES
         low, high = (12 * 2**label, 24 * 2**label) if self.steep else (600 * label, 600 * label + 600)
         return max(1.0, low + key.uniform() * (high - low))

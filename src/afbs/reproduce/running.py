@@ -1,4 +1,4 @@
-"""Runs what plans need, each run once however many of them need it, and writes what was found."""
+"""Runs what exhibits need, each run once however many of them need it, and writes what was found."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from afbs.record.reader import is_done, is_run
 from afbs.record.writer import replace_file
 from afbs.reproduce import found as cells
 from afbs.reproduce.choice import Choice
-from afbs.reproduce.found import Found
-from afbs.reproduce.page import Page, write
-from afbs.reproduce.plans import PLANS, Finds, Plan
+from afbs.reproduce.exhibits import EXHIBITS, Exhibit, Gathered
+from afbs.reproduce.found import Evidence
+from afbs.reproduce.page import Page, overview, write
 from afbs.reproduce.spec import Spec
 from afbs.sweeps import Sweep
 from afbs.types import UserError
@@ -34,8 +34,8 @@ def reproduced(
     progress: bool = True,
     on_note: Callable[[str], None] | None = None,
 ) -> tuple[list[Page], Mapping[str, str]]:
-    """The pages of these plans, after running what they need; and why runs failed, by their names."""
-    plans = [PLANS[name] for name in names]
+    """The pages of these exhibits, after running what they need; and why runs failed, by their names."""
+    exhibits = [EXHIBITS[name] for name in names]
     failed: dict[str, str] = {}
 
     def run(specs: Sequence[Spec]) -> None:
@@ -43,13 +43,17 @@ def reproduced(
             sweep = Sweep("reproduce", [spec.cell for spec in specs], cores=cores)
             failed.update(sweep.run(folder, progress=progress, on_note=on_note).failed)
 
-    for plan in plans:
-        if plan.measure is not None:
-            _keep(plan.measure(choice), _place(plan, choice, results))
-    first = wanted(plans, choice)
-    run(first)
-    found = _finds(first, folder, results)
-    run(list(dict.fromkeys(spec for plan in plans for spec in plan.then(choice, found))))
+    for exhibit in exhibits:
+        if exhibit.measure is not None:
+            _keep(exhibit.measure(choice), _place(exhibit, choice, results))
+    specs: list[Spec] = []
+    following = wanted(exhibits, choice)
+    while following:
+        run(following)
+        specs += following
+        found = _finds(specs, folder, results)
+        more = dict.fromkeys(spec for exhibit in exhibits for spec in exhibit.then(choice, found))
+        following = [spec for spec in more if spec not in specs]
     return collected(names, choice, folder=folder, results=results), failed
 
 
@@ -57,34 +61,39 @@ def collected(names: Sequence[str], choice: Choice, *, folder: Path = FOLDER, re
     """The same of the runs that have ended, without running any; what is committed counts as well."""
     pages = []
     for name in names:
-        plan = PLANS[name]
-        finds = _finds(wanted([plan], choice), folder, results)
-        more = _finds(plan.then(choice, finds), folder, results)
-        measured = _kept(_place(plan, choice, results))
-        page = plan.page(choice, replace(finds, runs={**finds.runs, **more.runs}, measured=measured))
-        write(page, _place(plan, choice, results), _command(plan, choice))
+        exhibit = EXHIBITS[name]
+        finds = _finds(wanted([exhibit], choice), folder, results)
+        while more := [spec for spec in exhibit.then(choice, finds) if spec.name not in finds.runs]:
+            found = _finds(more, folder, results)
+            finds = replace(finds, runs={**finds.runs, **found.runs})
+            if not found.runs:
+                break
+        measured = _kept(_place(exhibit, choice, results))
+        page = exhibit.page(choice, replace(finds, measured=measured))
+        write(page, _place(exhibit, choice, results), _command(exhibit, choice))
         pages.append(page)
+    overview(results)
     return pages
 
 
-def wanted(plans: Sequence[Plan], choice: Choice) -> list[Spec]:
-    """Every run that some plan needs, once."""
-    return list(dict.fromkeys(spec for plan in plans for spec in plan.specs(choice)))
+def wanted(exhibits: Sequence[Exhibit], choice: Choice) -> list[Spec]:
+    """Every run that some exhibit needs, once."""
+    return list(dict.fromkeys(spec for exhibit in exhibits for spec in exhibit.specs(choice)))
 
 
-def _finds(specs: Sequence[Spec], folder: Path, results: Path) -> Finds:
-    return Finds({spec.name: one for spec in specs if (one := _find(spec, folder, results)) is not None})
+def _finds(specs: Sequence[Spec], folder: Path, results: Path) -> Gathered:
+    return Gathered({spec.name: one for spec in specs if (one := _find(spec, folder, results)) is not None})
 
 
-def _find(spec: Spec, folder: Path, results: Path) -> Found | None:
+def _find(spec: Spec, folder: Path, results: Path) -> Evidence | None:
     run, committed = folder / "cells" / spec.cell.id, results / "cells" / spec.name
     if is_run(run) and is_done(run) and not cells.is_of(committed, run):
         cells.write(cells.found(spec.cell, run), cells.settings(run), committed)
     return cells.read(committed) if cells.is_there(committed) else None
 
 
-def _place(plan: Plan, choice: Choice, results: Path) -> Path:
-    return results / f"{plan.name}{choice.suffix}"
+def _place(exhibit: Exhibit, choice: Choice, results: Path) -> Path:
+    return results / f"{exhibit.name}{choice.suffix}"
 
 
 def _keep(measured: Mapping[str, Any], place: Path) -> None:
@@ -105,8 +114,8 @@ def _kept(place: Path) -> Mapping[str, Any]:
     return kept
 
 
-def _command(plan: Plan, choice: Choice) -> str:
-    words = ["afbs", "reproduce", plan.name]
+def _command(exhibit: Exhibit, choice: Choice) -> str:
+    words = ["afbs", "reproduce", exhibit.name]
     for option, values in (
         ("--dataset", choice.datasets),
         ("--clusters", choice.clusters),

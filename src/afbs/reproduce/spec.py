@@ -14,6 +14,8 @@ from afbs.sweeps import Cell
 CLUSTERS = {"mnist": (1, 3, 5), "cifar10": (1, 3, 5), "cifar100": (1, 3, 5), "sst2": (1, 2)}
 """The columns of Tables 2 and 4."""
 METHODS = ("afbs", "fedbuff", "fedavg", "fedasync", "fedfa", "ca2fl", "feddyn")
+NEWER = ("fadas", "fedstaleweight", "ace")
+"""Not the paper's, but of the fair comparison."""
 TITLES = {
     "mnist": "MNIST",
     "cifar10": "CIFAR-10",
@@ -26,6 +28,9 @@ TITLES = {
     "fedfa": "FedFa",
     "ca2fl": "CA2FL",
     "feddyn": "FedDyn",
+    "fadas": "FADAS",
+    "fedstaleweight": "FedStaleWeight",
+    "ace": "ACE",
 }
 COLUMNS = (
     ("cifar10", 1),

@@ -47,14 +47,14 @@ class HeldOut(Partition):
         return np.sort(rng.permutation(mine)[:number])
 
 
-class State(NamedTuple):
+class Refilling(NamedTuple):
     inner: Any
     asked_at: int = -1
 
 
 @final
 @dataclass(frozen=True)
-class AtFlush(Algorithm[State]):
+class AtFlush(Algorithm[Refilling]):
     """A buffered method that asks clients right after a step only."""
 
     method: Literal["afbs", "fedbuff", "ca2fl"] = "fedbuff"
@@ -65,7 +65,7 @@ class AtFlush(Algorithm[State]):
         return made
 
     @property
-    def adds(self) -> bool:  # type: ignore[override]
+    def adds(self) -> bool:
         return self.inner.adds
 
     @property
@@ -84,24 +84,24 @@ class AtFlush(Algorithm[State]):
     def awaits(self) -> int:
         return self.inner.awaits
 
-    def init(self, clients: Sequence[ClientInfo]) -> State:
-        return State(self.inner.init(clients))
+    def init(self, clients: Sequence[ClientInfo]) -> Refilling:
+        return Refilling(self.inner.init(clients))
 
-    def dispatch(self, state: State, pool: Pool, key: Key) -> tuple[State, Sequence[ClientId | Ask]]:
+    def dispatch(self, state: Refilling, pool: Pool, key: Key) -> tuple[Refilling, Sequence[ClientId | Ask]]:
         if pool.version == state.asked_at and pool.busy:
             return state, ()
         inner, asked = self.inner.dispatch(state.inner, pool, key)
-        return State(inner, pool.version), asked
+        return Refilling(inner, pool.version), asked
 
-    def receive(self, state: State, update: Update, key: Key) -> tuple[State, Step | None]:
+    def receive(self, state: Refilling, update: Update, key: Key) -> tuple[Refilling, Step | None]:
         inner, step = self.inner.receive(state.inner, update, key)
         return state._replace(inner=inner), step
 
-    def lost(self, state: State, order: Order) -> tuple[State, Step | None]:
+    def lost(self, state: Refilling, order: Order) -> tuple[Refilling, Step | None]:
         inner, step = self.inner.lost(state.inner, order)
         return state._replace(inner=inner), step
 
-    def stalled(self, state: State) -> tuple[State, Step | None]:
+    def stalled(self, state: Refilling) -> tuple[Refilling, Step | None]:
         inner, step = self.inner.stalled(state.inner)
         return state._replace(inner=inner), step
 

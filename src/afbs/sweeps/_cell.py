@@ -40,13 +40,14 @@ class CellJob(NamedTuple):
 class News(NamedTuple):
     """What it tells: `share` of the cell that is done, processor seconds of this process and its workers so far.
 
-    `state` is "going" until it ends: "done", "stopped" (and saved), "refused" or "failed" with a `text`.
+    `value` is how good the model was last found, in words. `state` is "going" until it ends: "done", "stopped" (and
+    saved), "refused" or "failed" with a `text`.
     """
 
     state: str
     share: float = 0.0
     cpu: float = 0.0
-    accuracy: float | None = None
+    value: str = ""
     text: str = ""
 
 
@@ -83,8 +84,7 @@ def carried_out(job: CellJob, tell: Any) -> News:
             experiment.resume(folder, progress=False, on_progress=teller, **job.objects, executor=job.executor)
         else:
             shutil.rmtree(folder, ignore_errors=True)  # killed before it had begun
-            tables = {**job.tables, **job.objects, "executor": job.executor}
-            config = _load(tables, job.modules)
+            config = _load(job.tables, {**job.objects, "executor": job.executor}, job.modules)
             experiment.run(config, folder=folder, progress=False, on_progress=teller)
     except experiment.Interrupted:
         return News("stopped")
@@ -114,13 +114,13 @@ class _Teller:
         share = max(state.time / self._horizon, state.version / self._versions if self._versions else 0.0)
         # What workers use is known when they have ended; until then they are taken to be busy.
         cpu = process_time() if self._cores == 1 else self._before + self._cores * (now - self._began)
-        self._tell(News("going", min(1.0, share), cpu, state.accuracy))
+        self._tell(News("going", min(1.0, share), cpu, state.metric.brief(state.value)))
 
 
-def _load(tables: dict[str, Any], modules: tuple[str, ...]) -> Any:
+def _load(tables: dict[str, Any], objects: dict[str, Any], modules: tuple[str, ...]) -> Any:
     from afbs.config import load
 
-    return load(tables, modules=modules)
+    return load(tables, objects, modules)
 
 
 def _wait_for_others(folder: Path) -> None:

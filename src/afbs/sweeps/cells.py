@@ -16,7 +16,7 @@ from afbs.data import fingerprint
 from afbs.experiment.provenance import digests
 from afbs.types import ModelChoice
 
-PARTS = ("data", "partition", "latency", "availability", "clusters", "algorithm", "transport", "executor")
+PARTS = ("data", "partition", "latency", "availability", "clusters", "task", "algorithm", "transport", "executor")
 """The tables that stand for an object."""
 _LONGEST = 60
 
@@ -58,6 +58,9 @@ def objects(config: Config) -> dict[str, Any]:
     model: ModelChoice = config.model
     if not isinstance(model.build, str) and registry.path_of(model.build) is None:
         found["model"] = model
+    function = config.training.function
+    if callable(function) and registry.path_of(function) is None:
+        found["training.function"] = function
     return found
 
 

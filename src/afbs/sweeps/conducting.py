@@ -45,7 +45,7 @@ class State(NamedTuple):
     total: int
     done: int
     failed: int
-    running: tuple[tuple[str, float, float | None], ...]
+    running: tuple[tuple[str, float, str], ...]
     share: float
     left: float | None
     note: str = ""
@@ -77,7 +77,7 @@ class Conductor:
         self._finished = {cell.id for cell in cells if ledger.is_done(cell)}
         self._waiting = deque(cell for cell in self._cells.values() if cell.id not in self._finished)
         self._running: dict[str, int] = {}
-        self._accuracy: dict[str, float | None] = {}
+        self._value: dict[str, str] = {}
         self._meter = Meter(cells, ledger.costs, self._finished)
         self._widening: set[str] = set()
         self._enough = enough
@@ -112,7 +112,7 @@ class Conductor:
     def state(self, note: str = "") -> State:
         total = self._meter.total()
         running = tuple(
-            (self._cells[key].name, self._meter.share(key), self._accuracy.get(key)) for key in self._running
+            (self._cells[key].name, self._meter.share(key), self._value.get(key, "")) for key in self._running
         )
         share = sum(self._meter.share(key) for key in self._cells) / max(1, len(self._cells))
         left = None if total is None else total / self._cores / self._speed()
@@ -175,7 +175,7 @@ class Conductor:
         if told.state == "going":
             self._meter.going(key, told.share, told.cpu)
             self._used[key] = self._earlier.get(key, 0.0) + told.cpu
-            self._accuracy[key] = told.accuracy
+            self._value[key] = told.value
             return
         del self._running[key]
         asked = key in self._widening or key in self._given_up or self.stopping

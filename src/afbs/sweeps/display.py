@@ -50,13 +50,13 @@ def _bars(console: Console, name: str, cores: int) -> Iterator[Display]:
                 told = True
                 console.print(_estimate(state, cores), highlight=False, markup=False)
             progress.update(whole, completed=state.share, text=_text(state))
-            shown = {cell: (share, accuracy) for cell, share, accuracy in state.running[:_MOST_LINES]}
+            shown = {cell: (share, value) for cell, share, value in state.running[:_MOST_LINES]}
             for gone in set(lines) - set(shown):
                 progress.remove_task(lines.pop(gone))
-            for cell, (share, accuracy) in shown.items():
+            for cell, (share, value) in shown.items():
                 if cell not in lines:
                     lines[cell] = progress.add_task(f"  {cell}", total=1.0, text="")
-                progress.update(lines[cell], completed=share, text=_accuracy(accuracy))
+                progress.update(lines[cell], completed=share, text=value)
 
         yield display
 
@@ -90,10 +90,6 @@ def _text(state: State) -> str:
     ended = state.done + state.failed >= state.total
     left = "" if ended else f" · {clock(state.left)} left" if state.left is not None else " · measuring"
     return f"{state.done}/{state.total} cells{failed}{left}"
-
-
-def _accuracy(accuracy: float | None) -> str:
-    return "acc. –" if accuracy is None else f"acc. {accuracy:.1%}"
 
 
 def clock(seconds: float) -> str:

@@ -9,13 +9,19 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
+from afbs.metrics import Metric
 from afbs.record.result import Result
 from afbs.sweeps.cells import Cell
 from afbs.sweeps.statistics import Row, rows
 
 Measure: TypeAlias = Callable[[Result], float | None]
 """A number of a finished run, for a column of one's own."""
-_NUMBERS = ("best_accuracy", "final_accuracy", "time_to_target")
+TIME = "time_to_target"
+
+
+def measures_of(metric: Metric) -> tuple[str, ...]:
+    """The columns of every sweep whose runs watch this metric."""
+    return (f"best_{metric.name}", f"final_{metric.name}", TIME)
 
 
 @dataclass(frozen=True)
@@ -27,9 +33,19 @@ class Outcome:
     everybody: Sequence[Cell]
     failed: Mapping[str, str]
     baseline: str | None = None
-    metric: str = "final_accuracy"
+    metric: str = "final"
     test: Literal["t", "wilcoxon"] = "t"
     columns: Mapping[str, Measure] = field(default_factory=dict)
+
+    @property
+    def watched(self) -> Metric:
+        """What the runs are about."""
+        return self.everybody[0].config.task.metrics[0]
+
+    @property
+    def chosen(self) -> str:
+        """The column by which arms are ranked and tested."""
+        return f"{self.metric}_{self.watched.name}" if self.metric in ("best", "final") else self.metric
 
     @cached_property
     def results(self) -> dict[str, Result]:
@@ -60,7 +76,11 @@ class Outcome:
     @property
     def measures(self) -> tuple[str, ...]:
         """The columns that are averaged over seeds."""
-        return (*_NUMBERS, *self.columns)
+        return (*measures_of(self.watched), *self.columns)
+
+    def smaller(self, measure: str) -> bool:
+        """Whether less of it is better; of a column of one's own nothing is known but that it is a number."""
+        return measure == TIME or (measure in measures_of(self.watched) and self.watched.better == "less")
 
     def rows(self, measure: str) -> dict[str, Row]:
         """An arm's mean, deviation, rank and test in one of the `measures`."""
@@ -70,7 +90,7 @@ class Outcome:
         for arm, seed, value in zip(self.cells["arm"], self.cells["seed"], self.cells[measure], strict=True):
             values.setdefault(arm, {})[seed] = math.nan if value is None else float(value)
         baseline = self.baseline if self.baseline in values else None
-        return rows(values, baseline, self.test, smaller=measure == "time_to_target")
+        return rows(values, baseline, self.test, smaller=self.smaller(measure))
 
     @cached_property
     def table(self) -> Any:
@@ -79,7 +99,7 @@ class Outcome:
         import pandas as pd
 
         by_measure = {measure: self.rows(measure) for measure in self.measures}
-        chosen = by_measure[self.metric]
+        chosen = by_measure[self.chosen]
         table = []
         for arm, row in chosen.items():
             line: dict[str, Any] = {"arm": arm, "seeds": int((self.cells["arm"] == arm).sum())}

@@ -14,11 +14,12 @@ import math
 import shutil
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
+from afbs.metrics import ACCURACY
 from afbs.record.result import Result
 from afbs.record.writer import replace_file
-from afbs.sweeps.outcome import Outcome
+from afbs.sweeps.outcome import TIME, Outcome, measures_of
 from afbs.types import UserError
 
 _MOST_CLIENTS = 2000
@@ -56,38 +57,49 @@ def grid(outcome: Outcome, measures: Sequence[str] = ()) -> tuple[list[str], lis
         columns[""].append(str(arm))
         columns["seeds"].append(str(int(row["seeds"])))
         for measure in measures or outcome.measures:
-            columns.setdefault(_called(measure), []).append(_spread(measure, row[measure], row[f"{measure}_sd"]))
+            unit = _unit(outcome, measure)
+            cell = _spread(unit, row[measure], row[f"{measure}_sd"])
+            columns.setdefault(f"{_called(outcome, measure)}{unit[1]}", []).append(cell)
         columns.setdefault("rank", []).append(_number(row["rank"], ".2f"))
         if outcome.baseline:
-            against = f"vs {outcome.baseline}{_unit(outcome.metric)[1]}"
-            columns.setdefault(against, []).append(_difference(outcome.metric, row["difference"]))
+            unit = _unit(outcome, outcome.chosen)
+            against = f"vs {outcome.baseline}{unit[1]}"
+            columns.setdefault(against, []).append(_difference(unit, row["difference"]))
             columns.setdefault("p", []).append(_number(row["p"], ".3g"))
     kept = {name: values for name, values in columns.items() if any(value != "–" for value in values)}
     return list(kept), [list(line) for line in zip(*kept.values(), strict=True)]
 
 
-def _called(measure: str) -> str:
-    known = {"best_accuracy": "best", "final_accuracy": "final", "time_to_target": "to target"}
-    return f"{known.get(measure, measure)}{_unit(measure)[1]}"
+def _called(outcome: Outcome, measure: str) -> str:
+    best, final, time = measures_of(outcome.watched)
+    about = "" if outcome.watched == ACCURACY else f" {outcome.watched.called}"
+    return {best: f"best{about}", final: f"final{about}", time: "to target"}.get(measure, measure)
 
 
-def _spread(measure: str, mean: float, deviation: float) -> str:
+def _spread(unit: _Unit, mean: float, deviation: float) -> str:
     if not math.isfinite(mean):
         return "–"
-    scale, _, places = _unit(measure)
-    spread = f" ± {deviation * scale:.{places}f}" if math.isfinite(deviation) else ""
-    return f"{mean * scale:.{places}f}{spread}"
+    scale, _, form = unit
+    spread = f" ± {deviation * scale:{form}}" if math.isfinite(deviation) else ""
+    return f"{mean * scale:{form}}{spread}"
 
 
-def _difference(measure: str, value: float) -> str:
-    scale, _, places = _unit(measure)
-    return f"{value * scale:+.{places}f}" if math.isfinite(value) else "–"
+def _difference(unit: _Unit, value: float) -> str:
+    scale, _, form = unit
+    return f"{value * scale:+{form}}" if math.isfinite(value) else "–"
 
 
-def _unit(measure: str) -> tuple[float, str, int]:
-    if measure.endswith("accuracy"):
-        return 100.0, ", %", 2
-    return (1 / 86_400, ", days", 2) if measure == "time_to_target" else (1.0, "", 4)
+_Unit: TypeAlias = tuple[float, str, str]
+"""By what a number is multiplied, its unit as the end of a heading, and how it is written."""
+
+
+def _unit(outcome: Outcome, measure: str) -> _Unit:
+    metric = outcome.watched
+    if measure == TIME:
+        return 1 / 86_400, ", days", ".2f"
+    if measure not in measures_of(metric):
+        return 1.0, "", ".4f"
+    return (100.0, ", %", ".2f") if metric.share else (1.0, f", {metric.unit}" if metric.unit else "", ".4g")
 
 
 def _number(value: float, form: str) -> str:
@@ -124,7 +136,7 @@ def _facts(outcome: Outcome) -> dict[str, Any]:
     return {
         "name": outcome.name,
         "baseline": outcome.baseline,
-        "metric": outcome.metric,
+        "metric": outcome.chosen,
         "test": outcome.test,
         "cells": cells,
     }

@@ -20,6 +20,7 @@ from afbs.config import Config, load
 from afbs.record.result import Result
 from afbs.seeds import Key
 from afbs.sweeps.cells import Cell
+from afbs.sweeps.outcome import TIME
 from afbs.sweeps.settings import SEED, Described, expanded
 from afbs.types import UserError
 
@@ -70,9 +71,12 @@ class Study:
 
     def __init__(self, arm: str, base: Config, chosen: SearchSettings, metric: str, journal: Path):
         optuna = _optuna()
-        self.arm, self._base, self._chosen, self._metric = arm, base, chosen, metric
+        self.arm, self._base, self._chosen = arm, base, chosen
         self._space = {path: _distribution(path, options) for path, options in chosen.space.items()}
-        self._smaller = metric == "time_to_target"
+        self._watched = base.task.metrics[0]
+        self._timed = metric == TIME
+        self._best = metric.startswith("best")
+        self._smaller = self._timed or self._watched.better == "less"
         self.study = optuna.create_study(
             storage=_storage(journal),
             study_name=arm,
@@ -116,9 +120,10 @@ class Study:
         if self._chosen.pruner == "none" or result is None:
             return False
         known = self.study.get_trials(deepcopy=False)[trial.number].intermediate_values
-        for step, accuracy in enumerate(result.history.accuracy.tolist()):
+        sign = -self._watched.sign if self._timed else 1
+        for step, level in enumerate(result.record.watched.tolist()):
             if step not in known:
-                trial.report(-accuracy if self._smaller else accuracy, step)
+                trial.report(sign * level, step)
                 if trial.should_prune():
                     trial.set_user_attr("pruned at", step)
                     return True
@@ -156,12 +161,15 @@ class Study:
         return Cell(name, load(self._base, {**changes, **fixed}), self.arm)
 
     def _value(self, result: Result) -> float:
-        if not self._smaller:
-            return float(getattr(result, self._metric))
+        if not self._timed:
+            return result.best if self._best else result.final
         target, horizon = self._base.evaluation.target, self._base.run.horizon
+        if target is None:
+            raise UserError("`sweep.metric` = 'time_to_target' needs an `evaluation.target`.")
         reached = result.time_to(target)
         # Never reached is later than ever, and the later the farther away it stayed.
-        return reached if reached is not None else horizon * (1.0 + target - result.best_accuracy)
+        away = self._watched.sign * (target - result.best) / (1.0 if self._watched.share else abs(target) or 1.0)
+        return reached if reached is not None else horizon * (1.0 + away)
 
     def _ended(self) -> int:
         return sum(trial.state.is_finished() for trial in self.study.get_trials(deepcopy=False))

@@ -27,16 +27,16 @@ class SweepSettings:
 
     `grid` has a list of values for each setting that varies; `alternatives` have a name each and change several
     settings at once. Cells are every alternative with every point of the grid. `baseline` is the arm that the others
-    are tested against, by `metric`. `cores` is how many may be used, 0 for all; `runner` says whose: this machine's, or
-    those of the Ray cluster at `address`.
+    are tested against, by `metric`: `final` or `best` of what the task watches, or `time_to_target`. `cores` is how
+    many may be used, 0 for all; `runner` says whose: this machine's, or those of the Ray cluster at `address`.
     """
 
     name: str = ""
     """Its folder is `sweeps/<name>`; the file's name unless told."""
     baseline: str = ""
     """The arm that the others are tested against; none unless told."""
-    metric: Literal["final_accuracy", "best_accuracy", "time_to_target"] = "final_accuracy"
-    """What is ranked and tested."""
+    metric: str = "final"
+    """What is ranked and tested: `final` or `best` of what the task watches, or `time_to_target`."""
     test: Literal["t", "wilcoxon"] = "t"
     """Student's paired t, or Wilcoxon's, which needs six seeds before p can be below 0.05."""
     runner: Literal["local", "ray"] = "local"

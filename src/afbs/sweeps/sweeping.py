@@ -15,7 +15,7 @@ from afbs.sweeps.conducting import Conductor, Runner
 from afbs.sweeps.display import displayed
 from afbs.sweeps.ledger import Ledger, claim
 from afbs.sweeps.local import LocalRunner
-from afbs.sweeps.outcome import Measure, Outcome
+from afbs.sweeps.outcome import Measure, Outcome, measures_of
 from afbs.sweeps.settings import Described, described, expanded
 from afbs.types import UserError
 
@@ -39,7 +39,7 @@ class Sweep:
     name: str
     cells: Sequence[Cell]
     baseline: str | None = None
-    metric: str = "final_accuracy"
+    metric: str = "final"
     test: Literal["t", "wilcoxon"] = "t"
     columns: Mapping[str, Measure] = field(default_factory=dict)
     cores: int = 0
@@ -52,7 +52,7 @@ class Sweep:
         cells: Mapping[str, Config | Mapping[str, Any] | str | Path] | Sequence[Cell],
         *,
         baseline: str | None = None,
-        metric: str = "final_accuracy",
+        metric: str = "final",
         test: Literal["t", "wilcoxon"] = "t",
         columns: Mapping[str, Measure] | None = None,
         cores: int = 0,
@@ -65,7 +65,11 @@ class Sweep:
         arms = {cell.arm for cell in made}
         if baseline and baseline not in arms:
             raise UserError(f"`sweep.baseline`: there is no arm {baseline!r}; there are: {', '.join(sorted(arms))}.")
-        known = {"best_accuracy", "final_accuracy", "time_to_target", *(columns or {})}
+        watched = {cell.config.task.metrics[0].name: cell for cell in reversed(made)}
+        if len(watched) > 1:
+            about = " and ".join(f"{cell.name!r} about {name!r}" for name, cell in reversed(watched.items()))
+            raise UserError(f"`sweep`: its runs cannot be compared, {about}.")
+        known = {"best", "final", *measures_of(made[0].config.task.metrics[0]), *(columns or {})}
         if metric not in known:
             raise UserError(f"`sweep.metric`: there is no column {metric!r}; there are: {', '.join(sorted(known))}.")
         for key, value in {

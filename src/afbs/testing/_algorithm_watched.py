@@ -43,7 +43,6 @@ class Watched(Algorithm[Any]):
     def __init__(self, watched: Algorithm[Any]):
         self.watched = watched
         self.holds = watched.holds  # type: ignore[misc]
-        self.adds = watched.adds  # type: ignore[misc]
         self.calls: Counter[str] = Counter()
 
     def twice(self, method: str, *given: Any) -> Any:
@@ -57,6 +56,10 @@ class Watched(Algorithm[Any]):
             answers = f"{shorten(str(first), 300)}; then {shorten(str(again), 300)}"
             raise AssertionError(f"`{method}` answered differently when it was asked again: {answers}.")
         return first
+
+    @property
+    def adds(self) -> bool:
+        return self.watched.adds
 
     @property
     def ships(self) -> Literal["delta", "end"]:

@@ -32,6 +32,7 @@ def check_executor(executor: Executor) -> None:
 
     What it computes must be what `inline` computes, bit for bit.
     """
+    assert type(executor.number) is int, f"`number` must be a property that is a whole number, got {executor.number!r}."
     with closing(executor.start()) as pool, closing(pool.session(_workload(Plain()))) as session:
         _check_store(session)
         _check_training(session, Plain())
@@ -87,7 +88,8 @@ def _check_evaluation(session: Session) -> None:
     session.submit(Evaluate(41, base, 0))
     found = _everything(session, 1)[41]
     assert isinstance(found, Evaluated), f"An `Evaluate` came back as {type(found).__name__}."
-    assert found.confusion.sum() == 11, f"11 test samples were asked for, {found.confusion.sum()} counted."
+    counted = int(found.totals["confusion"].sum())
+    assert counted == 11, f"11 test samples were asked for, {counted} counted."
     session.store.drop(base)
 
 

@@ -8,6 +8,8 @@ from math import inf
 from afbs.interfaces import Connection
 from afbs.types import ClientInfo, Instant, Order
 
+_TAKEN_OVER = 1000.0
+
 
 def check_transport(
     connect: Callable[[Sequence[ClientInfo]], Connection], *, clients: int = 6, horizon: float = 100_000.0
@@ -31,7 +33,7 @@ def _check_orders_come_back_once(connection: Connection, fleet: Sequence[ClientI
     away: set[int] = set()
     now = 0.0
     sequence = 0
-    for _ in range(20 * len(fleet)):
+    while True:
         for client in fleet:
             busy = any(order.client == client.id for order in out.values())
             if busy or client.id in away or times[client.id] >= 3:
@@ -60,6 +62,7 @@ def _check_orders_come_back_once(connection: Connection, fleet: Sequence[ClientI
             assert client_id in away, f"Client {client_id} was reported as returned, and nobody watched it."
             away.remove(client_id)
         if instant.time >= horizon:
+            assert not out, f"Orders {sorted(out)} were neither answered nor lost within {horizon} s."
             return
 
 
@@ -90,19 +93,28 @@ def _check_asking_changes_nothing(
 
 
 def _check_take_over(connection: Connection, fleet: Sequence[ClientInfo], horizon: float) -> None:
-    """Orders that another connection sent come back through this one."""
-    orders = [Order(client.id, 0, 0, 100 + client.id, 0.0, 0.1) for client in fleet]
-    connection.take_over(1e-6, orders, [])
-    out, now = {order.sequence for order in orders}, 1e-6
-    for _ in range(100_000):
-        instant = connection.receive(horizon)
-        if instant is None or not out:
+    """Orders that another connection sent come back through this one, and whom it watched returns; later than it ended.
+
+    The last client is watched, all others have an order.
+    """
+    *busy, watched = fleet
+    orders = [Order(client.id, 0, 0, 100 + client.id, _TAKEN_OVER - 1.0, 0.1) for client in busy]
+    connection.take_over(_TAKEN_OVER, orders, [watched.id])
+    out, returned = {order.sequence for order in orders}, False
+    now, until = _TAKEN_OVER, _TAKEN_OVER + horizon
+    while out or not returned:
+        instant = connection.receive(until)
+        if instant is None:
             break
-        now = _check_instant(instant, now, horizon)
+        assert instant.time >= _TAKEN_OVER, f"Taken over at {_TAKEN_OVER} s, it reported {instant.time} s."
+        now = _check_instant(instant, now, until)
         out -= {order.sequence for order in (*instant.delivered, *instant.failed)}
-        if instant.time >= horizon:
+        returned = returned or watched.id in instant.returned
+        if instant.time >= until:
             break
     assert not out, f"Orders {sorted(out)} were taken over and never came back."
+    there = connection.reachable(watched.id)
+    assert returned or not there, f"Client {watched.id} was away when it was taken over, is back, and nobody was told."
 
 
 def _check_instant(instant: Instant, now: float, until: float) -> float:

@@ -6,7 +6,7 @@ orders were sent, then failures, then returning clients, then new ones. `receive
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from heapq import heappop, heappush
 from math import inf, isfinite, nextafter
@@ -26,7 +26,7 @@ class Simulated(Transport):
     """Virtual time: clients behave as `[latency]` and `[availability]` say."""
 
     def connect(self, scene: Scene) -> VirtualTime:
-        return VirtualTime(scene.clients, scene.latency, scene.availability, scene.seed)
+        return VirtualTime(scene.clients, scene.latency, scene.availability, scene.seed, scene.work)
 
 
 @final
@@ -35,12 +35,20 @@ class VirtualTime(Connection):
 
     ahead: ClassVar[bool] = True
 
-    def __init__(self, clients: Sequence[ClientInfo], latency: Latency, availability: Availability, seed: int):
+    def __init__(
+        self,
+        clients: Sequence[ClientInfo],
+        latency: Latency,
+        availability: Availability,
+        seed: int,
+        work: Callable[[Order], float] | None = None,
+    ):
         self._clients: Mapping[ClientId, ClientInfo] = {client.id: client for client in clients}
         self._latency = latency
         self._availability = availability
         self._steady = availability.steady
         self._lasting = latency.per == "client"
+        self._work = work
         self._latency_key = Key.root(seed, "latency").digest
         self._availability_key = Key.root(seed, "availability").digest
         self._heap: list[tuple[float, int, int, Order | ClientId | ClientInfo]] = []
@@ -52,7 +60,10 @@ class VirtualTime(Connection):
 
     def send(self, order: Order) -> None:
         now = order.time
-        duration = self._durations.get(order.client) or self._drawn(order)
+        if order.steps or order.epochs:
+            duration = self._drawn(order, (self._work or _usual)(order))
+        else:
+            duration = self._durations.get(order.client) or self._drawn(order)
         finish = now + duration
         if not now < finish < inf:
             raise _senseless(self._latency, "duration", self._clients[order.client], now, duration, _SENSIBLE)
@@ -120,14 +131,15 @@ class VirtualTime(Connection):
             if 0 < moment < inf:
                 heappush(self._heap, (moment, _JOINED, client.id, client))
 
-    def _drawn(self, order: Order) -> float:
-        """How long this job takes; what is drawn once a client is kept."""
+    def _drawn(self, order: Order, work: float = 1.0) -> float:
+        """How long this job takes; what is drawn once a client is kept, for the usual work."""
         client = self._clients[order.client]
         path = (order.client,) if self._lasting else (order.client, order.occurrence)
-        duration = self._latency.duration(client, order.time, Key(self._latency_key, path))
+        key = Key(self._latency_key, path)
+        duration = self._latency.duration(client, order.time, key, *(() if work == 1.0 else (work,)))
         if not _is_moment(duration) or not duration > 0:
             raise _senseless(self._latency, "duration", client, order.time, duration, _SENSIBLE)
-        if self._lasting:
+        if self._lasting and work == 1.0:
             self._durations[order.client] = duration
         return duration
 
@@ -142,6 +154,11 @@ class VirtualTime(Connection):
             info = self._clients[client]
             raise _senseless(self._availability, "back", info, there, back, "that moment or a later one")
         return back
+
+
+def _usual(order: Order) -> float:
+    """Where nobody knows how much work is usual."""
+    return 1.0
 
 
 def _is_moment(value: Any) -> bool:

@@ -4,7 +4,7 @@
   const $ = (id) => document.getElementById(id);
   let runs = [], clusters = [], chosen = [], focus = null, source = null;
   const told = new Map();
-  const picked = { metric: "accuracy", axis: "time" };
+  const picked = { metric: null, axis: "time" };
   let flushAt = null; // null follows the latest step
 
   const clusterColour = (i) => (clusters.length ? clusters[i % clusters.length][Afbs.dark() ? 1 : 0] : "#888888");
@@ -44,7 +44,7 @@
         const next = box.checked ? [...chosen, run.id].slice(-12) : chosen.filter((id) => id !== run.id);
         if (next.length) choose(next.includes(focus) ? focus : next[0], next); else box.checked = true;
       });
-      const line = element("span", { class: "line" }, swatch(run), element("span", { class: "pill", "data-state": run.state, title: words[run.state], text: run.state }), element("span", { text: run.accuracy === null || run.accuracy === undefined ? "" : percent(run.accuracy) }));
+      const line = element("span", { class: "line" }, swatch(run), element("span", { class: "pill", "data-state": run.state, title: words[run.state], text: run.state }), element("span", { text: run.value === "–" ? "" : run.value ?? "" }));
       const button = element("button", { type: "button", "data-key": `run ${run.id}`, title: run.remark || run.id, disabled: run.state === "unreadable" }, element("span", { text: label(run) }), line,
         element("span", { class: "bar" }, element("i", { style: `width:${100 * (run.progress || 0)}%` })));
       button.querySelector(".bar").style.display = run.state === "running" ? "block" : "none";
@@ -111,9 +111,10 @@
     $("state").title = now.remark;
     $("progress").value = now.progress ?? 0;
     const last = evals.length ? evals[evals.length - 1] : null;
-    const best = evals.reduce((top, row) => (row[2] !== null && row[2] > top ? row[2] : top), -1);
+    const metric = now.metrics[0];
+    const best = evals.reduce((top, row) => (row[3] !== null && (top === null || metric.sign * row[3] > metric.sign * top) ? row[3] : top), null);
     const facts = [
-      ["accuracy", last ? percent(last[2]) : "–"], ["best", best >= 0 ? percent(best) : "–"], [clock(now), now.horizon ? `${duration(now.time)} of ${duration(now.horizon)}` : duration(now.time)],
+      [metric.title, last ? valued(metric, last[3]) : "–"], ["best", valued(metric, best)], [clock(now), now.horizon ? `${duration(now.time)} of ${duration(now.horizon)}` : duration(now.time)],
       ["steps", now.goal ? `${count(now.version)} of ${count(now.goal)}` : count(now.version)], ["arrived", count(now.counts.arrived)], ["used", count(now.counts.used)], ["dropped", count(now.counts.dropped)],
       ["time left", now.state === "ended" ? "none" : now.left === null ? "–" : `about ${duration(now.left)}`],
     ];
@@ -142,21 +143,41 @@
     }));
   };
 
-  const column = { time: 0, version: 1, wall: 4 };
+  const valued = (metric, value) => (value === null || value === undefined ? "–" : metric.share ? percent(value) : `${Number(value.toPrecision(4))}${metric.unit ? ` ${metric.unit}` : ""}`);
+  const showMetrics = (metrics) => {
+    if (!metrics.some((metric) => metric.name === picked.metric)) picked.metric = metrics[0].name;
+    const key = metrics.map((metric) => metric.name).join("|"), holder = $("metrics");
+    if (holder.dataset.key === key) return;
+    holder.dataset.key = key;
+    holder.replaceChildren(element("legend", { text: "Show" }), ...metrics.map((metric) => {
+      const radio = element("input", { type: "radio", name: "metric", value: metric.name });
+      radio.checked = metric.name === picked.metric;
+      radio.addEventListener("change", () => { picked.metric = metric.name; schedule(true); });
+      return element("label", {}, radio, element("span", { text: metric.title }));
+    }));
+  };
+
+  const column = { time: 0, version: 1, wall: 2 };
   const showCurves = () => {
-    const metric = picked.metric === "accuracy" ? 2 : 3, x = column[picked.axis], factor = metric === 2 ? 100 : 1;
+    const metrics = told.get(focus)?.now.metrics || [];
+    if (!metrics.length) return;
+    showMetrics(metrics);
+    const shown = metrics.find((metric) => metric.name === picked.metric), x = column[picked.axis], factor = shown.share ? 100 : 1;
+    // A run that measures something else has a column of its own for it, or none.
+    const place = (id) => 3 + (told.get(id)?.now.metrics || []).findIndex((metric) => metric.name === shown.name);
     const ends = chosen.map((id) => { const rows = told.get(id)?.evals || []; return rows.length ? rows[rows.length - 1][x] || 0 : 0; });
     const timed = picked.axis !== "version";
     const horizon = picked.axis === "time" ? Math.max(...chosen.map((id) => told.get(id)?.now.horizon || 0)) : 0;
     const scale = timed ? timeAxis(Math.max(...ends, horizon, 1e-9), picked.axis === "time" ? clock(told.get(focus)?.now) : "wall time") : { size: 1, axis: axis("steps of the global model", { rangemode: "tozero" }) };
     if (horizon) scale.axis.range = [0, (horizon / scale.size) * 1.01];
     const traces = chosen.map((id) => {
-      const rows = (told.get(id)?.evals || []).filter((row) => row[metric] !== null && row[x] !== null), about = look(id), name = plain(label(about));
-      return { x: rows.map((row) => row[x] / scale.size), y: rows.map((row) => row[metric] * factor), name, mode: rows.length < 60 ? "lines+markers" : "lines", line: { color: colour(about), dash: about.dash, width: 2.4 }, marker: { symbol: about.marker, size: 5, color: colour(about) }, hovertemplate: `${name}: %{y:.2f}${metric === 2 ? " %" : ""}<extra></extra>` };
+      const metric = place(id);
+      const rows = metric < 3 ? [] : (told.get(id)?.evals || []).filter((row) => row[metric] !== null && row[x] !== null), about = look(id), name = plain(label(about));
+      return { x: rows.map((row) => row[x] / scale.size), y: rows.map((row) => row[metric] * factor), name, mode: rows.length < 60 ? "lines+markers" : "lines", line: { color: colour(about), dash: about.dash, width: 2.4 }, marker: { symbol: about.marker, size: 5, color: colour(about) }, hovertemplate: `${name}: %{y:${shown.share ? ".2f" : ".4~g"}}${shown.unit ? ` ${plain(shown.unit)}` : ""}<extra></extra>` };
     });
     const target = told.get(focus)?.now.target;
-    const shapes = metric === 2 && target ? [{ type: "line", xref: "paper", x0: 0, x1: 1, y0: target * 100, y1: target * 100, line: { dash: "dot", width: 1.2, color: css("--soft") } }] : [];
-    draw($("chart-curves"), traces, layout({ xaxis: scale.axis, yaxis: axis(metric === 2 ? "test accuracy (%)" : "test loss"), shapes, hovermode: "x", height: narrow() ? 280 : 340 }));
+    const shapes = shown === metrics[0] && target ? [{ type: "line", xref: "paper", x0: 0, x1: 1, y0: target * factor, y1: target * factor, line: { dash: "dot", width: 1.2, color: css("--soft") } }] : [];
+    draw($("chart-curves"), traces, layout({ xaxis: scale.axis, yaxis: axis(plain(`test ${shown.axis}`)), shapes, hovermode: "x", height: narrow() ? 280 : 340 }));
   };
 
   const showBuffer = ({ now }) => {

@@ -3,7 +3,13 @@
   const { css, narrow, plain, element, colour, fade, duration, count, percent, swatch, axis, layout, legend, draw, timeAxis, scaleOf } = Afbs;
   const data = JSON.parse(document.getElementById("data").textContent);
   const shown = new Set(data.arms.map((_, i) => i));
-  const picked = { metric: "accuracy", axis: "time", buffer: 0, participation: 0, confusion: 0, clusters: 0 };
+  const picked = { metric: data.metrics[0].name, axis: "time", buffer: 0, participation: 0, confusion: 0, clusters: 0 };
+  const watched = data.metrics[0];
+  const metricOf = (name) => data.metrics.find((metric) => metric.name === name);
+  const factorOf = (metric) => (metric.share ? 100 : 1);
+  const form = (metric) => (metric.share ? ".2f" : ".4~g");
+  const unitOf = (metric) => (metric.unit ? ` ${plain(metric.unit)}` : "");
+  const asGood = (value, level) => watched.sign * value >= watched.sign * level;
   let targets = data.targets.slice();
   const visible = () => data.arms.map((arm, i) => ({ ...arm, i })).filter((arm) => shown.has(arm.i));
   const clusterColour = (i) => data.clusterColours[i % data.clusterColours.length][Afbs.dark() ? 1 : 0];
@@ -42,17 +48,17 @@
 
   const charts = {
     curves() {
-      const metric = picked.metric, x = picked.axis, traces = [];
+      const metric = picked.metric, about = metricOf(metric), x = picked.axis, traces = [];
       const titles = { time: data.clock, version: "steps of the global model", updates: "client updates that arrived", wall: "wall time" };
       const ends = data.runs.map((run) => Math.max(0, ...run.curve[x].filter((value) => value !== null)));
       const timed = x === "time" || x === "wall";
       const scale = timed ? timeAxis(Math.max(...ends, 1e-9), titles[x]) : { size: 1, axis: axis(titles[x], { rangemode: "tozero" }) };
-      const factor = metric === "accuracy" ? 100 : 1, unit = metric === "accuracy" ? " %" : "";
+      const factor = factorOf(about), unit = unitOf(about);
       for (const arm of visible()) {
         const lines = arm.seeds.map((runs) => seedLine(runs, x, metric)).filter(([xs]) => xs.length);
         if (!lines.length) continue;
         const name = plain(arm.label);
-        const hover = `${name}: %{y:.2f}${unit}<extra></extra>`;
+        const hover = `${name}: %{y:${form(about)}}${unit}<extra></extra>`;
         if (lines.length === 1) {
           const [xs, ys] = lines[0];
           traces.push({ x: xs.map((v) => v / scale.size), y: ys.map((v) => v * factor), name, mode: xs.length < 60 ? "lines+markers" : "lines", line: line(arm), marker: { symbol: arm.marker, size: 5, color: colour(arm) }, hovertemplate: hover });
@@ -65,31 +71,31 @@
         const means = rows.map(({ values }) => mean(values));
         const spread = rows.map(({ values }, i) => (values.length > 1 ? Math.sqrt(values.reduce((a, v) => a + (v - means[i]) ** 2, 0) / (values.length - 1)) : 0));
         const xs = rows.map((row) => row.x);
-        const within = metric === "accuracy" ? (v) => Math.min(1, Math.max(0, v)) : (v) => v;
+        const within = about.share ? (v) => Math.min(1, Math.max(0, v)) : (v) => v;
         const edge = (sign) => means.map((m, i) => within(m + sign * spread[i]) * factor);
         traces.push({ x: [...xs, ...xs.slice().reverse()], y: [...edge(1), ...edge(-1).reverse()],
           fill: "toself", fillcolor: fade(colour(arm), 0.16), line: { width: 0 }, mode: "lines", hoverinfo: "skip", name: `${name} ±` });
         traces.push({ x: xs, y: means.map((m) => m * factor), name, mode: "lines", line: line(arm), hovertemplate: hover, text: [], meta: { spread } });
       }
-      const shapes = metric === "accuracy" ? targets.map((goal) => ({ type: "line", xref: "paper", x0: 0, x1: 1, y0: goal * 100, y1: goal * 100, line: { dash: "dot", width: 1.2, color: css("--soft") } })) : [];
+      const shapes = about === watched ? targets.map((goal) => ({ type: "line", xref: "paper", x0: 0, x1: 1, y0: goal * factor, y1: goal * factor, line: { dash: "dot", width: 1.2, color: css("--soft") } })) : [];
       const missing = visible().filter((arm) => !arm.runs.some((i) => known(data.runs[i], x, metric)[0].length)).map((arm) => arm.label);
       note("curves", missing.length ? `${missing.join(", ")}: not recorded.` : "");
-      return [traces, layout({ height: narrow() ? 320 : 440, xaxis: scale.axis, yaxis: axis(metric === "accuracy" ? "test accuracy (%)" : "test loss"), shapes, hovermode: "x" })];
+      return [traces, layout({ height: narrow() ? 320 : 440, xaxis: scale.axis, yaxis: axis(plain(`test ${about.axis}`)), shapes, hovermode: "x" })];
     },
 
     targets() {
       const scale = timeAxis(longest(), "virtual time until first reached");
+      const factor = factorOf(watched), levels = levelsOf();
       const traces = visible().map((arm) => {
-        const top = Math.max(0, ...arm.runs.map((i) => Math.max(0, ...data.runs[i].curve.accuracy.filter((v) => v !== null))));
         const x = [], y = [];
-        for (let level = 0.01; level <= top; level += 0.01) {
+        for (const level of levels) {
           const times = arm.seeds.map((runs) => seedReach(runs, level));
-          if (times.every((time) => time !== null)) { x.push(mean(times) / scale.size); y.push(level * 100); }
+          if (times.every((time) => time !== null)) { x.push(mean(times) / scale.size); y.push(level * factor); }
         }
-        return { x, y, name: plain(arm.label), mode: "lines", line: line(arm, { shape: "vh" }), hovertemplate: `${plain(arm.label)}: %{y:.0f} % after %{x:.2f}<extra></extra>` };
+        return { x, y, name: plain(arm.label), mode: "lines", line: line(arm, { shape: "vh" }), hovertemplate: `${plain(arm.label)}: %{y:${watched.share ? ".0f" : ".4~g"}}${unitOf(watched)} after %{x:.2f}<extra></extra>` };
       });
-      const shapes = targets.map((goal) => ({ type: "line", xref: "paper", x0: 0, x1: 1, y0: goal * 100, y1: goal * 100, line: { dash: "dot", width: 1.2, color: css("--soft") } }));
-      return [traces, layout({ height: narrow() ? 280 : 320, xaxis: scale.axis, yaxis: axis("accuracy level (%)", { rangemode: "tozero" }), shapes })];
+      const shapes = targets.map((goal) => ({ type: "line", xref: "paper", x0: 0, x1: 1, y0: goal * factor, y1: goal * factor, line: { dash: "dot", width: 1.2, color: css("--soft") } }));
+      return [traces, layout({ height: narrow() ? 280 : 320, xaxis: scale.axis, yaxis: axis(plain(watched.share ? `${watched.title} level (%)` : watched.axis), watched.share ? { rangemode: "tozero" } : {}), shapes })];
     },
 
     staleness() {
@@ -179,6 +185,20 @@
       return [traces, layout({ xaxis: axis("class", many ? {} : { ...classTicks(arms[0].perClass.length), showgrid: false }), yaxis: axis("accuracy (%)", { rangemode: "tozero" }), height: narrow() ? 300 : 340 })];
     },
 
+    fairness() {
+      const scale = timeAxis(longest(), "virtual time"), factor = factorOf(watched), traces = [];
+      for (const arm of visible()) {
+        const found = data.runs[arm.runs[0]].fairness, name = plain(arm.label);
+        if (!found.time) continue;
+        const x = found.time.map((value) => value / scale.size), hover = (what) => `${name}, ${what}: %{y:${form(watched)}}${unitOf(watched)}<extra></extra>`;
+        traces.push({ x, y: found.mean.map((v) => (v === null ? null : v * factor)), name: `${name}, mean`, mode: "lines+markers", line: line(arm), marker: { symbol: arm.marker, size: 6, color: colour(arm) }, hovertemplate: hover("mean") });
+        traces.push({ x, y: found.worst.map((v) => (v === null ? null : v * factor)), name: `${name}, worst tenth`, mode: "lines+markers", line: line(arm, { dash: "dot", width: 1.8 }), marker: { symbol: arm.marker, size: 5, color: colour(arm) }, hovertemplate: hover("worst tenth") });
+      }
+      if (!traces.length) return [[], empty("Clients were not tested on data of their own.")];
+      note("fairness", data.arms.some((arm) => arm.runs.length > 1) ? "Of arms with several seeds, the first is drawn; the table has the mean over seeds." : "");
+      return [traces, layout({ xaxis: scale.axis, yaxis: axis(plain(`clients' ${watched.axis}`)), height: narrow() ? 300 : 360, hovermode: "x" })];
+    },
+
     confusion() {
       const arm = data.arms[picked.confusion], table = arm.confusion;
       if (!table) return [[], empty(arm.classes > 60 ? `${arm.label}: too many classes to draw their confusion.` : `${arm.label}: no confusion was recorded.`)];
@@ -210,8 +230,18 @@
   const wrapped = (text) => text.replace(/(.{1,44})(\s|$)/g, "$1<br>").replace(/<br>$/, "");
 
   const firstReach = (run, level) => {
-    const i = run.curve.accuracy.findIndex((value) => value !== null && value >= level);
+    const i = run.curve[watched.name].findIndex((value) => value !== null && asGood(value, level));
     return i < 0 ? null : run.curve.time[i];
+  };
+
+  // Levels from where runs begin to the best that one reached: whole percents, or a hundred steps.
+  const levelsOf = () => {
+    const values = data.runs.flatMap((run) => run.curve[watched.name].filter((v) => v !== null));
+    const low = Math.min(...values), high = Math.max(...values);
+    if (!values.length) return [];
+    if (watched.share && watched.sign > 0) return Array.from({ length: Math.floor(high * 100 + 1e-9) }, (_, i) => (i + 1) / 100);
+    const from = watched.sign > 0 ? low : high, to = watched.sign > 0 ? high : low;
+    return Array.from({ length: 101 }, (_, i) => from + ((to - from) * i) / 100);
   };
 
   const seedReach = (runs, level) => mean(runs.map((i) => firstReach(data.runs[i], level)).filter((time) => time !== null));
@@ -226,6 +256,7 @@
     return { x, kept: k, dropped: d, size: size * bar };
   };
 
+  const drawn = () => Object.keys(charts).filter((name) => document.getElementById(`chart-${name}`));
   const render = (name) => {
     const holder = document.getElementById(`chart-${name}`);
     const [traces, shape] = charts[name]();
@@ -238,7 +269,7 @@
   const renderAll = () => {
     legendChips();
     targetTable();
-    Object.keys(charts).forEach(render);
+    drawn().forEach(render);
   };
 
   const fillNumbers = (details) => {
@@ -279,7 +310,7 @@
 
   const targetTable = () => {
     const table = document.getElementById("targets-table");
-    const head = element("thead", {}, element("tr", {}, element("th", { scope: "col", text: "Arm" }), ...targets.map((goal) => element("th", { scope: "col", text: `${Number((goal * 100).toPrecision(4))} %` }))));
+    const head = element("thead", {}, element("tr", {}, element("th", { scope: "col", text: "Arm" }), ...targets.map((goal) => element("th", { scope: "col", text: `${Number((goal * factorOf(watched)).toPrecision(4))}${watched.unit ? ` ${watched.unit}` : ""}` }))));
     const rows = visible().map((arm) => ({ arm, cells: targets.map((goal) => {
       const times = arm.seeds.map((runs) => seedReach(runs, goal)), reached = times.filter((time) => time !== null);
       if (reached.length < times.length) return { text: reached.length ? `${reached.length} of ${times.length} reached` : "not reached", value: null };
@@ -307,12 +338,12 @@
   };
 
   const input = document.getElementById("targets-input");
-  input.value = targets.map((goal) => Number((goal * 100).toPrecision(4))).join(", ");
+  input.value = targets.map((goal) => Number((goal * factorOf(watched)).toPrecision(4))).join(", ");
   input.addEventListener("input", () => {
-    const wanted = input.value.split(/[^0-9.]+/).map(Number).filter((v) => v > 0 && v <= 100);
+    const wanted = input.value.split(/[^0-9.eE+-]+/).filter(Boolean).map(Number).filter((v) => (watched.share ? v > 0 && v <= 100 : isFinite(v)));
     input.setAttribute("aria-invalid", String(!wanted.length));
     if (!wanted.length) return;
-    targets = [...new Set(wanted)].sort((a, b) => a - b).slice(0, 8).map((v) => v / 100);
+    targets = [...new Set(wanted)].sort((a, b) => a - b).slice(0, 8).map((v) => v / factorOf(watched));
     targetTable();
     render("curves");
     render("targets");
@@ -334,7 +365,7 @@
     before = document.documentElement.dataset.theme;
     document.documentElement.dataset.theme = "light";
     legendChips();
-    for (const name of Object.keys(charts)) {
+    for (const name of drawn()) {
       const [traces, shape] = charts[name]();
       Plotly.react(document.getElementById(`chart-${name}`), traces, { ...shape, width: 660 }, { ...Afbs.config, responsive: false });
     }

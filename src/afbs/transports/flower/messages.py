@@ -24,6 +24,8 @@ HELLO, TRAIN, FETCH, LABEL = "query.hello", "train", "query.fetch", "query.label
 _FIELDS, _VECTOR = "afbs", "vector"
 _MOST = 2**53
 _CLASSES = 2**20
+_TOLD = 64
+"""How many numbers a training function may return to a server, and how long their names may be."""
 _HEADER = 4096
 """Bytes that may stand before the numbers of an array."""
 _EXPERIMENT = re.compile(r"[0-9a-f]{16}")
@@ -63,13 +65,14 @@ class Job(NamedTuple):
 
 
 class Done(NamedTuple):
-    """What a node says of a finished order; `bytes` is the size of its vector."""
+    """What a node says of a finished order; `bytes` is the size of its vector, `told` what its function returned."""
 
     order: int
     bytes: int
     steps: int
     samples: int
     seconds: float
+    told: Mapping[str, float] = {}
 
 
 def hello(question: Hello) -> RecordDict:
@@ -119,7 +122,8 @@ def job_of(content: RecordDict) -> Job:
 
 
 def done(answer: Done, vector: Vector | None) -> RecordDict:
-    content = _record(answer._asdict())
+    fields: dict[str, Any] = {**answer._asdict(), "told": list(answer.told)}
+    content = _record({**fields, "numbers": [float(value) for value in answer.told.values()]})
     if vector is not None:
         content[_VECTOR] = packed(vector)
     return content
@@ -128,7 +132,7 @@ def done(answer: Done, vector: Vector | None) -> RecordDict:
 def done_of(content: RecordDict) -> Done:
     fields = _fields(content)
     numbers = {name: _whole(fields, name) for name in ("order", "bytes", "steps", "samples")}
-    return Done(**numbers, seconds=_real(fields, "seconds"))
+    return Done(**numbers, seconds=_real(fields, "seconds"), told=_told(fields))
 
 
 def fetch(experiment: str, order: int) -> RecordDict:
@@ -224,6 +228,15 @@ def _real(fields: Mapping[str, Any], name: str) -> float:
     if type(value) is not float or not 0 <= value < float("inf"):
         raise BadMessageError(f"`{name}` is not a number from 0 on")
     return value
+
+
+def _told(fields: Mapping[str, Any]) -> dict[str, float]:
+    names, numbers = fields.get("told", []), fields.get("numbers", [])
+    if type(names) is not list or type(numbers) is not list or not len(names) == len(numbers) <= _TOLD:
+        raise BadMessageError("`told` is not a few names with a number each")
+    if any(type(name) is not str or len(name) > _TOLD for name in names) or set(map(type, numbers)) - {float}:
+        raise BadMessageError("`told` is not a few names with a number each")
+    return dict(zip(names, numbers, strict=True))
 
 
 def _flag(fields: Mapping[str, Any], name: str) -> bool:

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from hashlib import sha256
 from time import perf_counter
-from typing import Protocol, final
+from typing import Any, Protocol, final
 
 import numpy as np
 from flwr.app import RecordDict
@@ -66,10 +66,10 @@ class Node:
         else:
             vector, facts = kept
         steps, samples, seconds = int(facts["steps"]), int(facts["samples"]), float(facts["seconds"])
-        answer = Done(order.sequence, vector.nbytes, steps, samples, seconds)
+        answer = Done(order.sequence, vector.nbytes, steps, samples, seconds, facts.get("told", {}))
         return messages.done(answer, vector if job.upload else None)
 
-    def _trained(self, job: messages.Job, base: Vector) -> tuple[Vector, dict[str, float]]:
+    def _trained(self, job: messages.Job, base: Vector) -> tuple[Vector, dict[str, Any]]:
         began = perf_counter()
         out = np.empty_like(base)
         state = new_state = None
@@ -78,7 +78,8 @@ class Node:
         shipped = self.work(job.classes)(job.order, base.copy(), out, state, new_state)
         if new_state is not None:
             self.shelf.put_state(job.experiment, job.order.sequence, new_state)
-        return out, {"steps": shipped.steps, "samples": shipped.samples, "seconds": perf_counter() - began}
+        facts = {"steps": shipped.steps, "samples": shipped.samples, "seconds": perf_counter() - began}
+        return out, {**facts, "told": dict(shipped.told)}
 
     def fetch(self, content: RecordDict) -> RecordDict:
         experiment, order = messages.fetch_of(content)

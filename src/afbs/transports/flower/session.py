@@ -10,7 +10,7 @@ import numpy as np
 from afbs.interfaces import Session
 from afbs.transports.flower import messages
 from afbs.transports.flower.wire import Failure, Heard
-from afbs.types import ClientId, Evaluated, Fetch, Order, Shipped, Task, Vector
+from afbs.types import Assignment, ClientId, Evaluated, Fetch, Order, Shipped, Vector
 
 if TYPE_CHECKING:
     from afbs.transports.flower.fleet import FlowerFleet
@@ -38,7 +38,7 @@ class FlowerSession(Session):
     def initial(self) -> Vector:
         return self._local.initial()
 
-    def submit(self, task: Task) -> None:
+    def submit(self, task: Assignment) -> None:
         if not isinstance(task, Fetch):
             self._evaluating += 1
             self._local.submit(task)
@@ -87,8 +87,10 @@ class FlowerSession(Session):
     def _ship(self, task: Fetch, vector: Vector) -> None:
         self.store.get(task.out)[:] = vector
         facts = self._fleet.orders.announced.get(task.order.sequence)
-        told = (facts.steps, facts.samples, facts.seconds) if facts is not None else ()
-        self._done.append(Shipped(task.task, "done" if np.isfinite(vector).all() else "not finite", *told))
+        shipped = Shipped(task.task, "done" if np.isfinite(vector).all() else "not finite")
+        if facts is not None:
+            shipped = shipped._replace(steps=facts.steps, samples=facts.samples, seconds=facts.seconds, told=facts.told)
+        self._done.append(shipped)
 
     def _miss(self, task: Fetch, why: str) -> None:
         self._fleet.note(f"its vector did not come: {why}", client=task.order.client, order=task.order.sequence)

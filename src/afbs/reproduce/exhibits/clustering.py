@@ -1,0 +1,40 @@
+"""Table 3: AFBS with and without clustering, on the same data."""
+
+from __future__ import annotations
+
+from afbs.reproduce.beside import accuracy_row, remark
+from afbs.reproduce.choice import Choice
+from afbs.reproduce.exhibits.exhibit import Exhibit, Gathered, known, made
+from afbs.reproduce.page import Page, Sheet
+from afbs.reproduce.published import figures
+from afbs.reproduce.spec import TITLES, Spec, paper_days
+
+WITHOUT = (("algorithm.clustering", False),)
+ARMS = {"w/o clustering": WITHOUT, "w/ clustering": ()}
+_COLUMNS = (("cifar10", 3), ("cifar10", 5), ("mnist", 3), ("mnist", 5), ("cifar100", 3), ("cifar100", 5))
+
+
+def specs(choice: Choice) -> list[Spec]:
+    """The arm with clustering is a run of Table 2."""
+    columns = [column for column in _COLUMNS if choice.takes(*column)]
+    wanted = [Spec(*column, "afbs", changes=changes) for column in columns for changes in ARMS.values()]
+    return list(choice.with_seeds(wanted))
+
+
+def _page(choice: Choice, finds: Gathered) -> Page:
+    paper = figures("3")
+    tables = []
+    for dataset, clusters in sorted(column for column in _COLUMNS if choice.takes(*column)):
+        rows, values = [], []
+        for arm, changes in ARMS.items():
+            runs = known(list(choice.with_seeds([Spec(dataset, clusters, "afbs", changes=changes)])), finds)
+            told, numbers = accuracy_row(paper[arm, dataset, clusters], [run.final for run in runs])
+            rows.append([arm, *told, remark(runs, paper_days(dataset))])
+            values.append({"dataset": dataset, "clusters": clusters, "arm": arm, **numbers, "remark": rows[-1][-1]})
+        title = f"{TITLES[dataset]}, K = {clusters}, %"
+        tables.append(Sheet(f"{dataset}-k{clusters}", title, ["", "paper", "ours", "difference", ""], rows, values))
+    title = "Table 3: the final accuracy of AFBS with and without clustering"
+    return made("table3", title, tables, specs(choice), finds)
+
+
+TABLE3 = Exhibit("table3", "the final accuracy of AFBS with and without clustering", specs, _page)

@@ -1,0 +1,129 @@
+"""The fair comparison: the learning rate falls with virtual time for everybody, and everybody is tuned alike.
+
+Nine points of a grid for each method, the client's rate and what its server has in place of one, tried on a tenth of
+the training samples that is set aside; then the best of them on the test set, with three seeds. A grid and no search:
+nothing is drawn, and nobody has more luck than another.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import product
+from typing import Any
+
+from afbs.reproduce.choice import Choice
+from afbs.reproduce.comparing import compared
+from afbs.reproduce.exhibits.exhibit import Exhibit, Gathered, known, made
+from afbs.reproduce.page import NONE, Page, Sheet
+from afbs.reproduce.spec import METHODS, NEWER, TITLES, Spec
+
+_DAYS, _TRIAL_DAYS = 5.0, 1.5
+_SEEDS = (1, 2, 3)
+_TRIAL_SEED = 11
+_CLUSTERS = (1, 5)
+_BY_TIME = ("training.lr_decay_unit", "virtual_time")
+_RATES = (0.01, 0.03, 0.1)
+_SERVER: dict[str, tuple[str, tuple[Any, ...]]] = {
+    "afbs": ("algorithm.server_lr", (0.5, 1.0, 2.0)),
+    "fedbuff": ("algorithm.server_lr", (0.5, 1.0, 2.0)),
+    "ca2fl": ("algorithm.server_lr", (0.5, 1.0, 2.0)),
+    "fedavg": ("algorithm.server_lr", (0.5, 1.0, 2.0)),
+    "fedasync": ("algorithm.mixing", (0.3, 0.6, 0.9)),
+    "fedfa": ("algorithm.queue_size", (5, 10, 20)),
+    "feddyn": ("algorithm.alpha", (0.01, 0.1, 0.3)),
+    "fadas": ("algorithm.adaptive_lr", (0.003, 0.01, 0.03)),
+    "fedstaleweight": ("algorithm.server_lr", (0.5, 1.0, 2.0)),
+    "ace": ("algorithm.arrival_lr", (0.05, 0.1, 0.2)),
+}
+"""What a server has to say about the step: a rate, or the one number that stands for it."""
+_STILL = ("run.stop_when_lr_below", 0.0)
+
+
+def _trials(clusters: int, method: str) -> list[Spec]:
+    path, values = _SERVER[method]
+    return [
+        Spec(
+            "cifar10",
+            clusters,
+            method,
+            _TRIAL_SEED,
+            _TRIAL_DAYS,
+            (_BY_TIME, ("training.lr", rate), (path, value), _STILL, ("evaluation.validation", 0.1)),
+        )
+        for rate, value in product(_RATES, values)
+    ]
+
+
+def _asked(choice: Choice) -> list[int]:
+    return [clusters for clusters in _CLUSTERS if choice.takes("cifar10", clusters)]
+
+
+def _tuned(clusters: int, method: str, finds: Gathered) -> Spec | None:
+    """The best of a method's trials, once all of them have ended."""
+    trials = _trials(clusters, method)
+    if len(known(trials, finds)) < len(trials):
+        return None
+    best = max(trials, key=lambda spec: finds.runs[spec.name].final)
+    kept = tuple(change for change in best.changes if change[0] != "evaluation.validation")
+    return Spec("cifar10", clusters, method, days=_DAYS, changes=kept)
+
+
+def _exhibit(name: str, title: str, methods: Sequence[str], notes: Sequence[str] = ()) -> Exhibit:
+    def specs(choice: Choice) -> list[Spec]:
+        """The trials; their seed is none of those that are compared."""
+        points = product(_asked(choice), choice.of(methods))
+        return [spec for clusters, method in points for spec in _trials(clusters, method)]
+
+    def then(choice: Choice, finds: Gathered) -> list[Spec]:
+        points = product(_asked(choice), choice.of(methods))
+        best = [spec for clusters, method in points if (spec := _tuned(clusters, method, finds)) is not None]
+        return list(choice.with_seeds(best, _SEEDS))
+
+    def page(choice: Choice, finds: Gathered) -> Page:
+        tables = []
+        for clusters in _asked(choice):
+            arms = {}
+            for method in choice.of(methods):
+                spec = _tuned(clusters, method, finds)
+                arms[TITLES[method]] = known(list(choice.with_seeds([spec], _SEEDS)), finds) if spec else []
+            against = {arm: "FedBuff" for arm in arms if arm != "FedBuff"}
+            heading, rows, values = compared(arms, against)
+            tables.append(Sheet(f"tuned-k{clusters}", f"Tuned alike, CIFAR-10, K = {clusters}", heading, rows, values))
+            tables.append(_trial_table(clusters, choice.of(methods), finds))
+        wanted = [*specs(choice), *then(choice, finds)]
+        return made(name, title[0].upper() + title[1:], tables, wanted, finds, (*_NOTES, *notes))
+
+    return Exhibit(name, title, specs, page, then)
+
+
+def _trial_table(clusters: int, methods: Sequence[str], finds: Gathered) -> Sheet:
+    rows, values = [], []
+    for method in methods:
+        path, options = _SERVER[method]
+        best = _tuned(clusters, method, finds)
+        trials = iter(_trials(clusters, method))
+        for rate in _RATES:
+            row = [TITLES[method], f"{rate:g}"]
+            for value, spec in zip(options, trials, strict=False):
+                runs = known([spec], finds)
+                mark = " *" if best and set(best.changes) <= set(spec.changes) else ""
+                row.append(f"{path.rpartition('.')[2]} {value:g}: {100 * runs[0].final:.2f}{mark}" if runs else NONE)
+                found = runs[0].final if runs else None
+                values.append({"method": method, "lr": rate, "setting": path, "value": value, "validation": found})
+            rows.append(row)
+    title = f"The trials, CIFAR-10, K = {clusters}: accuracy on the samples set aside, %; * is the best"
+    return Sheet(f"trials-k{clusters}", title, ["", "client rate", "low", "middle", "high"], rows, values)
+
+
+_NOTES = (
+    f"{_DAYS:g} virtual days, decay by virtual time. Each method was tuned by {len(_RATES) * 3} trials of "
+    f"{_TRIAL_DAYS:g} days on a tenth of the training samples that was set aside; the test set was not looked at.",
+    "The difference is that of the final accuracy from FedBuff's, seed by seed, with the p of Student's paired test.",
+)
+FAIR = _exhibit("fair", "the fair comparison: decay by virtual time, every method tuned alike, three seeds", METHODS)
+FAIR_NEWER = _exhibit(
+    "fair-newer",
+    "the same with three newer algorithms beside them",
+    (*METHODS, *NEWER),
+    ("FedCompass is left out: it gives the slow less work, and latencies here do not depend on the amount of work.",),
+)

@@ -1,0 +1,197 @@
+"""Which settings did the paper use? One open choice at a time, held against Table 4's column CIFAR-10, K = 1.
+
+Each method runs until the moment at which the paper says that it has 50 %. The distance of a choice is the root of the
+mean square of what is missing then, over the methods; what a choice does not touch counts as it is without it. Then
+those choices that come nearer are tried together, as far as they do not contradict each other, the nearest first; and
+whatever is nearest of all is run to the end.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from statistics import fmean
+from typing import Any, NamedTuple
+
+from afbs.reproduce.beside import accuracy_row, spread, time_row
+from afbs.reproduce.choice import Choice
+from afbs.reproduce.exhibits.exhibit import Exhibit, Gathered, known, made
+from afbs.reproduce.page import NONE, Page, Sheet
+from afbs.reproduce.published import figures, target
+from afbs.reproduce.spec import TITLES, Spec
+
+_METHODS = ("afbs", "fedbuff", "ca2fl", "fedavg")
+_BUFFERED = ("afbs", "fedbuff", "ca2fl")
+_NETWORK = ("model.name", "afbs.reproduce.networks:OpenLeNet5")
+_DAY = 86_400
+Changes = tuple[tuple[str, Any], ...]
+
+
+class Option(NamedTuple):
+    """One other reading. `own` are changes that only this method can have; what is not `whole` leaves out methods that
+    would take too long, and has no distance."""
+
+    title: str
+    changes: Changes = ()
+    methods: tuple[str, ...] = _METHODS
+    own: tuple[tuple[str, Changes], ...] = ()
+    whole: bool = True
+
+    def of(self, method: str) -> Changes:
+        """What it changes for this method."""
+        return (*self.changes, *dict(self.own).get(method, ())) if method in self.methods else ()
+
+
+OPTIONS = (
+    Option("as here"),
+    Option("no decay", (("training.lr_decay_unit", "none"),)),
+    Option("decay by virtual time", (("training.lr_decay_unit", "virtual_time"),)),
+    Option("latency drawn once a job", (("latency.per", "job"),)),
+    Option("AFBS: λ of each update's own staleness", (("algorithm.weights", "each"),), ("afbs",)),
+    Option("AFBS: no λ", (("algorithm.weights", "none"),), ("afbs",)),
+    Option("FedBuff: no staleness weights", (("algorithm.staleness", "none"),), ("fedbuff",)),
+    Option("FedAvg: clients count alike", (("algorithm.average", "uniform"),), ("fedavg",)),
+    Option(
+        "clients are asked at a step only",
+        (("algorithm.name", "afbs.reproduce.variants:AtFlush"),),
+        _BUFFERED,
+        tuple((method, (("algorithm.method", method),)) for method in _BUFFERED),
+    ),
+    Option("a tenth of the samples held out", (("partition.name", "afbs.reproduce.variants:HeldOut"),)),
+    Option("momentum 0.9", (("training.optimizer", "momentum"),)),
+    Option("pixels 0 to 1, not normalised", (_NETWORK, ("model.inputs", "unit"))),
+    Option("LeNet-5 with tanh and mean pooling", (_NETWORK, ("model.activation", "tanh"), ("model.pooling", "mean"))),
+    Option("LeNet-5 with mean pooling", (_NETWORK, ("model.pooling", "mean"))),
+    Option("LeNet-5 with tanh", (_NETWORK, ("model.activation", "tanh"))),
+    Option("LeNet-5 with a margin of two", (_NETWORK, ("model.margin", 2))),
+    Option("weights drawn as Glorot and Bengio", (_NETWORK, ("model.start", "xavier"))),
+    Option("weights drawn as He et al.", (_NETWORK, ("model.start", "kaiming"))),
+    Option("FLGO's larger network", (("model.name", "flgo_cnn"),), ("afbs", "fedbuff"), whole=False),
+)
+
+
+def specs(choice: Choice) -> list[Spec]:
+    if not choice.takes("cifar10", 1):
+        return []
+    wanted = [_spec(option, method) for option in OPTIONS for method in choice.of(option.methods)]
+    return list(choice.with_seeds(wanted))
+
+
+def then(choice: Choice, finds: Gathered) -> list[Spec]:
+    """What is nearer, together; and once that is known, the nearest of all to the end."""
+    together = _together(choice, finds)
+    if together is None:
+        return []
+    wanted = [_spec(together, method) for method in choice.of(_METHODS)]
+    nearest = _nearest(choice, finds, [*OPTIONS, together])
+    if nearest is not None and nearest.changes + nearest.own:
+        wanted += [_spec(nearest, method, whole=True) for method in choice.of(_METHODS)]
+    return list(choice.with_seeds(wanted))
+
+
+def _spec(option: Option, method: str, whole: bool = False) -> Spec:
+    changes = option.of(method)
+    if not changes or whole:  # Table 2 has such a run, and goes on
+        return Spec("cifar10", 1, method, changes=changes)
+    return Spec("cifar10", 1, method, days=_days(method), changes=changes)
+
+
+def _together(choice: Choice, finds: Gathered) -> Option | None:
+    """All that come nearer by themselves, the nearest first; None while some are not known."""
+    distances = {option.title: _distance(choice, finds, option) for option in OPTIONS if option.whole}
+    here = distances[OPTIONS[0].title]
+    if here is None or any(distance is None for distance in distances.values()):
+        return None
+    nearer = [(distance, option) for option in OPTIONS if (distance := distances.get(option.title) or here) < here]
+    chosen: list[Option] = []
+    for _, option in sorted(nearer, key=lambda pair: pair[0]):
+        taken = {path for other in chosen for method in _METHODS for path, _ in other.of(method)}
+        if not taken & {path for method in option.methods for path, _ in option.of(method)}:
+            chosen.append(option)
+    if len(chosen) < 2:
+        return None
+    own = {method: tuple(change for option in chosen for change in option.of(method)) for method in _METHODS}
+    return Option(" + ".join(option.title for option in chosen), (), _METHODS, tuple(own.items()))
+
+
+def _nearest(choice: Choice, finds: Gathered, options: Sequence[Option]) -> Option | None:
+    known_ones = [
+        (distance, option) for option in options if (distance := _distance(choice, finds, option)) is not None
+    ]
+    if len(known_ones) < sum(option.whole for option in options):
+        return None
+    return min(known_ones, key=lambda pair: pair[0])[1]
+
+
+def _days(method: str) -> float:
+    """Until the paper's figure of Table 4."""
+    seconds = figures("4")[method, "cifar10", 1]
+    assert seconds is not None
+    return seconds / _DAY
+
+
+def _then_at(choice: Choice, finds: Gathered, option: Option, method: str) -> list[float]:
+    """Percent at the paper's moment, a number a seed."""
+    runs = known(list(choice.with_seeds([_spec(option, method)])), finds)
+    return [100 * run.accuracy_at(_days(method) * _DAY) for run in runs]
+
+
+def _distance(choice: Choice, finds: Gathered, option: Option) -> float | None:
+    """None while a run is missing."""
+    found = [_then_at(choice, finds, option, method) for method in choice.of(_METHODS)]
+    if not option.whole or not all(found) or not found:
+        return None
+    return math.sqrt(fmean((fmean(values) - 100 * target("cifar10")) ** 2 for values in found))
+
+
+def _page(choice: Choice, finds: Gathered) -> Page:
+    together = _together(choice, finds)
+    options = [*OPTIONS, together] if together else list(OPTIONS)
+    rows, values = [], []
+    for option in options:
+        found = {method: _then_at(choice, finds, option, method) for method in choice.of(_METHODS)}
+        told = [
+            "as here"
+            if not option.of(method) and option.changes
+            else spread(found[method], 2)
+            if found[method]
+            else "not run"
+            for method in choice.of(_METHODS)
+        ]
+        distance = _distance(choice, finds, option)
+        rows.append([option.title, *told, NONE if distance is None else f"{distance:.2f}"])
+        numbers = {method: round(fmean(ours), 4) if ours else None for method, ours in found.items()}
+        values.append({"option": option.title, **numbers, "distance": None if distance is None else round(distance, 4)})
+    order = sorted(range(len(rows)), key=lambda place: (values[place]["distance"] is None, values[place]["distance"]))
+    heading = ["", *(TITLES[method] for method in choice.of(_METHODS)), "distance"]
+    aim = 100 * target("cifar10")
+    title = f"Test accuracy in percent when the paper has {aim:.0f}: CIFAR-10, K = 1"
+    sheets = [Sheet("distance", title, heading, [rows[place] for place in order], [values[place] for place in order])]
+    nearest = _nearest(choice, finds, options) if together else None
+    if nearest is not None:
+        sheets.append(_whole(choice, finds, nearest))
+    notes = (
+        "The distance is the root of the mean square of what is missing to 50 %, over the methods; the smallest is "
+        "nearest to the paper's Table 4.",
+        "Whether second chances are normalised by cluster or by buffer makes no difference at K = 1.",
+        *(f"At the paper's time for {TITLES[method]}: day {_days(method):.2f}." for method in choice.of(_METHODS)),
+    )
+    wanted = [*specs(choice), *then(choice, finds)]
+    return made("settings", "Which settings did the paper use?", sheets, wanted, finds, notes)
+
+
+def _whole(choice: Choice, finds: Gathered, nearest: Option) -> Sheet:
+    """The nearest of all, beside Tables 2 and 4."""
+    rows, values = [], []
+    for method in choice.of(_METHODS):
+        runs = known(list(choice.with_seeds([_spec(nearest, method, whole=True)])), finds)
+        highest, numbers = accuracy_row(figures("2")[method, "cifar10", 1], [run.best for run in runs])
+        times = [run.time_to_target for run in runs]
+        timed, seconds = time_row(figures("4")[method, "cifar10", 1], times, [run.best for run in runs])
+        rows.append([TITLES[method], *highest, *timed])
+        values += [{"method": method, "table": 2, **numbers}, {"method": method, "table": 4, **seconds}]
+    heading = ["", "highest: paper", "ours", "difference", "to 50 %: paper", "ours", "difference"]
+    return Sheet("nearest", f"The nearest, for 20 days: {nearest.title}", heading, rows, values)
+
+
+SETTINGS = Exhibit("settings", "which settings did the paper use? one open choice at a time", specs, _page, then)

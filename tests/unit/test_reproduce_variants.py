@@ -1,0 +1,92 @@
+"""Other readings of the paper, and the algorithm behind one of its figures."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from afbs.algorithms.fedbuff import FedBuff
+from afbs.engine.plan import follow, plan
+from afbs.interfaces import Algorithm
+from afbs.latency.always import Always
+from afbs.latency.uniform import Uniform
+from afbs.models.lenet5 import LeNet5
+from afbs.partitions.clustered import Clustered
+from afbs.reproduce.aged import Aged
+from afbs.reproduce.handling import handled
+from afbs.reproduce.networks import OpenLeNet5
+from afbs.reproduce.participation import took_part
+from afbs.reproduce.variants import AtFlush, HeldOut
+from afbs.seeds import Key
+from afbs.transports.simulated import VirtualTime
+from afbs.types import ClientInfo, Decided, Dispatched, Training
+
+
+def events(algorithm: Algorithm[Any], latency: Uniform, versions: int = 40) -> list[Any]:
+    clients = [ClientInfo(client, 10 + client) for client in range(300)]
+    connection = VirtualTime(clients, latency, Always(), seed=1)
+    settings: Any = {"in_flight": 50, "horizon": 1e9, "seed": 1, "rate": Training().rate, "versions": versions}
+    return list(follow(plan(algorithm, clients, connection.reachable, **settings), connection))
+
+
+def test_clients_are_asked_right_after_a_step_only() -> None:
+    happened = events(AtFlush("fedbuff"), Uniform())
+    steps = {0.0, *(event.time for event in happened if isinstance(event, Decided))}
+    orders = [event for event in happened if isinstance(event, Dispatched)]
+    assert {event.time for event in orders} <= steps
+    usual = events(FedBuff(), Uniform())
+    assert not {event.time for event in usual if isinstance(event, Dispatched)} <= steps
+    ages = [update.staleness for event in happened if isinstance(event, Decided) for update in event.step.used]
+    assert np.mean(ages[-200:]) == pytest.approx((50 - 10) / 10, rel=0.1)
+
+
+def test_a_share_of_every_clients_samples_is_held_out() -> None:
+    labels, key = np.arange(4000) % 10, Key.root(3, "partition")
+    whole = Clustered(clients=30, clusters=2).split(labels, None, key)
+    kept = HeldOut(clients=30, clusters=2, held_out=0.1).split(labels, None, key)
+    assert kept.clusters == whole.clusters
+    for mine, all_of_mine in zip(kept.indices, whole.indices, strict=True):
+        assert set(mine) <= set(all_of_mine)
+        assert len(mine) == len(all_of_mine) - len(all_of_mine) // 10
+
+
+def test_a_step_has_as_many_stale_updates_as_it_should_and_they_are_that_old() -> None:
+    steps = [event for event in events(Aged(fresh=2, stale=3), Uniform(60, 60)) if isinstance(event, Decided)]
+    for event in steps[-10:]:
+        ages = [event.version - 1 - update.base_version for update in event.step.used]
+        assert ages.count(0) == 2
+        assert len(ages) == 5
+        assert all(age >= 10 for age in ages if age)
+    alone = [event for event in events(Aged(1, 0, alone=True), Uniform(60, 60), 5) if isinstance(event, Decided)]
+    assert [update.client for event in alone for update in event.step.used] == [0] * 5
+
+
+def test_the_open_network_is_the_usual_one_unless_told_otherwise() -> None:
+    usual, open_one = LeNet5((3, 32, 32), 10), OpenLeNet5((3, 32, 32), 10)
+    for mine, theirs in zip(open_one.parameters(), usual.parameters(), strict=True):
+        mine.data.copy_(theirs.data)
+    x = torch.randn(4, 3, 32, 32, generator=torch.Generator().manual_seed(0))
+    torch.testing.assert_close(open_one(x), usual(x), rtol=1e-4, atol=1e-5)
+    raw = OpenLeNet5((3, 32, 32), 10, inputs="unit")
+    raw.load_state_dict(open_one.state_dict())
+    pixels = x * torch.tensor((0.247, 0.243, 0.262)).view(1, 3, 1, 1) + torch.tensor((0.4914, 0.4822, 0.4465)).view(
+        1, 3, 1, 1
+    )
+    torch.testing.assert_close(raw(x), open_one(pixels))
+    assert OpenLeNet5((3, 32, 32), 10, "tanh", "mean", 2, start="xavier")(x).shape == (4, 10)
+
+
+def test_without_clusters_the_slow_labels_count_less() -> None:
+    with_clusters, without = took_part(True, False, 1), took_part(False, False, 1)
+    for found in (with_clusters, without):
+        assert sum(found["used"]) == pytest.approx(1, abs=1e-3)
+    assert without["used"][0] > 2 * without["used"][9]
+    assert max(with_clusters["used"]) < 1.6 * min(with_clusters["used"])
+    assert sum(with_clusters["never"]) == 0 < sum(without["never"])
+
+
+def test_every_method_is_timed() -> None:
+    assert set(handled(1000, 40, 15, 12)) == {"fedbuff", "afbs", "ca2fl"}
