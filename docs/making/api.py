@@ -82,9 +82,9 @@ def _module(title: str, path: str, words: str) -> str:
 
 
 def _package(path: str) -> str:
+    """Nothing is asked of the names themselves: some need a library that those who build pages may not have."""
     package = importlib.import_module(path)
     told = (inspect.getdoc(package) or "").partition("\n")[0]
-    elsewhere = {_home(name) for name in afbs.__all__}
-    names = [f"{getattr(package, name).__module__}.{name}" for name in package.__all__]
-    entries = "".join(_entry(name, level=3) for name in names if name not in elsewhere)
+    names = [name for name in package.__all__ if name not in afbs.__all__]
+    entries = "".join(_entry(f"{path}.{name}", level=3) for name in names)
     return f"## `{path}` {{ #{path.replace('.', '-')} }}\n\n{told}\n\n{entries}"

@@ -21,7 +21,7 @@ from pathlib import Path
 import tomli_w
 
 from afbs.apps.keys import LOOPBACK, make_certificates, make_node_key, write_secret
-from afbs.apps.processes import Process, Processes, search_path
+from afbs.apps.processes import Household, Process, search_path
 from afbs.types import RunError, UserError
 
 CONNECTION = "fleet"
@@ -44,7 +44,7 @@ class Cluster:
 
     def __init__(self, folder: Path):
         self.folder = folder.absolute()
-        self._processes = Processes("AFBS_FLEET", str(self.folder))
+        self._processes = Household("AFBS_FLEET", str(self.folder))
 
     def processes(self) -> Sequence[Process]:
         return self._state().processes

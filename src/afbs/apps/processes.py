@@ -35,7 +35,7 @@ class Process:
         return _began(self.pid) == self.began
 
 
-class Processes:
+class Household:
     """Starts and stops them. `mark` is a setting that all of them, and what they start, have in their environment."""
 
     def __init__(self, mark: str, value: str):

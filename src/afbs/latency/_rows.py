@@ -11,11 +11,11 @@ from afbs.files import ENCODING, path_of
 from afbs.latency._draw import BRIEFEST, LONGEST
 from afbs.types import ClientId, UserError
 
-Pairs = tuple[list[float], list[float]]
-Rows = Mapping[ClientId, Pairs]
+TracePairs = tuple[list[float], list[float]]
+TraceRows = Mapping[ClientId, TracePairs]
 
 
-def read_rows(path: str, value: Literal["duration", "end"], earliest: float = 0.0) -> Rows:
+def read_rows(path: str, value: Literal["duration", "end"], earliest: float = 0.0) -> TraceRows:
     """For each client its starts, in order and none before `earliest`, and what belongs to each."""
     part = "latency" if value == "duration" else "availability"
     try:
@@ -25,7 +25,7 @@ def read_rows(path: str, value: Literal["duration", "end"], earliest: float = 0.
         raise UserError(f"The trace {path} cannot be read ({error}).") from error
 
 
-def _parsed(path: str, lines: Iterable[list[str]], value: str, earliest: float) -> Rows:
+def _parsed(path: str, lines: Iterable[list[str]], value: str, earliest: float) -> TraceRows:
     found: dict[ClientId, list[tuple[float, float]]] = {}
     wanted = ["client", "start", value]
     for number, row in enumerate(lines, 1):

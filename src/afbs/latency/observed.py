@@ -10,7 +10,7 @@ from typing import final
 
 from afbs.interfaces import Availability
 from afbs.latency._draw import LONGEST
-from afbs.latency._rows import Pairs, Rows, read_rows
+from afbs.latency._rows import TracePairs, TraceRows, read_rows
 from afbs.seeds import Key
 from afbs.types import ClientInfo, UserError
 
@@ -44,10 +44,10 @@ class Observed(Availability):
         return max(until, start) if finish > until else None
 
     @cached_property
-    def _rows(self) -> Rows:
+    def _rows(self) -> TraceRows:
         return read_rows(self.path, "end", earliest=-LONGEST)
 
-    def _of(self, client: ClientInfo) -> Pairs:
+    def _of(self, client: ClientInfo) -> TracePairs:
         if client.id not in self._rows:
             raise UserError(f"`availability.path`: {self.path} has no presence of client {client.id}.")
         return self._rows[client.id]

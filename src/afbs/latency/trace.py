@@ -13,7 +13,7 @@ from annotated_types import Ge, Le
 
 from afbs.interfaces import Availability, Latency
 from afbs.latency._draw import LONGEST
-from afbs.latency._rows import Pairs, Rows, read_rows
+from afbs.latency._rows import TracePairs, TraceRows, read_rows
 from afbs.seeds import Key
 from afbs.types import ClientId, ClientInfo, UserError
 
@@ -51,7 +51,7 @@ class Trace(Latency):
         return durations[place if place >= 0 or self.period else 0]
 
     @cached_property
-    def _rows(self) -> Rows:
+    def _rows(self) -> TraceRows:
         return read_rows(self.path, "duration")
 
     @cached_property
@@ -93,7 +93,7 @@ class TraceAvailability(Availability):
         return until if finish > until else None
 
     @cached_property
-    def _rows(self) -> Rows:
+    def _rows(self) -> TraceRows:
         return {client: _merged(pairs, self.period) for client, pairs in read_rows(self.path, "end").items()}
 
     @cached_property
@@ -122,7 +122,7 @@ def _check_period(part: str, period: float) -> None:
         raise UserError(f"`{part}.period` must be 0 (the file is not repeated) or at least 1, got {period:g}.")
 
 
-def _merged(pairs: Pairs, period: float) -> Pairs:
+def _merged(pairs: TracePairs, period: float) -> TracePairs:
     """Presences in order that neither touch nor overlap. Each begins within a period; the last may end after it."""
     spans = sorted(_folded(pairs, period)) if period else zip(*pairs, strict=True)
     slack = _ULPS * math.ulp(max(pairs[0][-1], *(end for end in pairs[1] if end < math.inf), period))
@@ -137,7 +137,7 @@ def _merged(pairs: Pairs, period: float) -> Pairs:
     return _closed(starts, ends, period, slack) if period else (starts, ends)
 
 
-def _folded(pairs: Pairs, period: float) -> Iterable[tuple[float, float]]:
+def _folded(pairs: TracePairs, period: float) -> Iterable[tuple[float, float]]:
     """The same presences on a circle, cut open at 0."""
     for start, end in zip(*pairs, strict=True):
         if end - start >= period:
@@ -150,7 +150,7 @@ def _folded(pairs: Pairs, period: float) -> Iterable[tuple[float, float]]:
             yield 0.0, stop - period
 
 
-def _closed(starts: list[float], ends: list[float], period: float, slack: float) -> Pairs:
+def _closed(starts: list[float], ends: list[float], period: float, slack: float) -> TracePairs:
     """What ends where the circle was cut open goes on with what begins there."""
     whole = starts[0] <= slack and ends[-1] >= period - slack
     if whole and len(starts) == 1:
@@ -160,7 +160,7 @@ def _closed(starts: list[float], ends: list[float], period: float, slack: float)
     return starts, ends
 
 
-def _of(rows: Rows, known: list[ClientId], client: ClientId, share: bool, part: str, path: str) -> Pairs:
+def _of(rows: TraceRows, known: list[ClientId], client: ClientId, share: bool, part: str, path: str) -> TracePairs:
     if client in rows:
         return rows[client]
     if share:

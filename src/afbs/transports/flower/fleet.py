@@ -14,7 +14,7 @@ from afbs.transports.flower import Flower
 from afbs.transports.flower.attendance import Attendance
 from afbs.transports.flower.connection import FlowerConnection
 from afbs.transports.flower.entrance import Entrance
-from afbs.transports.flower.orders import Orders
+from afbs.transports.flower.orders import OrderBook
 from afbs.transports.flower.roster import Roster, load
 from afbs.transports.flower.session import FlowerSession
 from afbs.transports.flower.uploads import Traffic
@@ -52,7 +52,7 @@ class FlowerFleet(AnyFleet):
         self.attendance = Attendance(self.roster, self.clock)
         self.wire = Wire(grid, self.clock, self._stray)
         self.entrance = Entrance(self)
-        self.orders = Orders(self)
+        self.orders = OrderBook(self)
         self.news: deque[Instant] = deque()
         """What happened and was not told yet, each with exactly one thing in it; its time is set when it is told."""
         self._counted = -_CENSUS_SECONDS

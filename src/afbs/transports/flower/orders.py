@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 @final
-class Orders:
+class OrderBook:
     """Orders are known by their number."""
 
     def __init__(self, fleet: FlowerFleet):
