@@ -156,8 +156,7 @@ def test_the_commands_for_simulations_leave_a_deployments_folder_alone(tmp_path:
 def test_labels_that_are_numbers_are_taken_as_such_where_the_task_is_not_to_classify() -> None:
     given = (np.zeros((3, 2), np.float32), np.array([0.5, 1.0, 2.0]))
     data = samples(given, "`load`", numbers=True)
-    assert data.classes == 0
-    assert data.train_y.dtype == np.float32
+    assert (data.classes, data.train_y.dtype) == (0, np.dtype(np.float32))
     with pytest.raises(UserError, match="for each one a whole number from 0 on"):
         samples(given, "`load`")
     with pytest.raises(UserError, match="a label is not finite"):
