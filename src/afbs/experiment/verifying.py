@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from afbs.config import Config, load
+from afbs.config import Config, load, with_kernel
 from afbs.engine.witness import DifferentlyDecidedError, Witness
 from afbs.experiment import assembly
 from afbs.experiment.provenance import changed
@@ -44,6 +44,8 @@ def verify(folder: str | Path, *, train: bool = False, **overrides: Any) -> Verd
     path = Path(folder)
     meta = read_meta(path)
     config = load(path / "config.toml", overrides, modules=meta.get("modules", ()))
+    if not config.transport.live:  # a network that is given again has not chosen its kernel yet, as the run had
+        config = with_kernel(config)
     verdict = _decided_again(path, config, meta)
     if verdict.good:
         verdict = _as_it_ended(path, config, meta, verdict)
