@@ -29,7 +29,7 @@ HERE = Path(__file__).parent
 GATE, WAITS = Path({gate!r}), Path(os.environ.get("FLWR_HOME", ".")).parent / "waits"
 
 
-def train(network, samples, labels, lesson):
+def train(network, data, lesson):
     import torch
 
     while GATE.exists():
@@ -37,10 +37,11 @@ def train(network, samples, labels, lesson):
         time.sleep(0.1)
     WAITS.unlink(missing_ok=True)
     optimizer = torch.optim.SGD(network.parameters(), lr=lesson.rate)
-    for rows in torch.randperm(len(labels)).split(lesson.batch_size):
+    for x, y in torch.utils.data.DataLoader(data, lesson.batch_size, shuffle=True):
         optimizer.zero_grad()
-        torch.nn.functional.cross_entropy(network(samples[rows]), labels[rows]).backward()
+        torch.nn.functional.cross_entropy(network(x), y).backward()
         optimizer.step()
+    return {{"samples": len(data)}}
 
 
 app = client_app(HERE / "afbs.toml", load=load, train=train)
