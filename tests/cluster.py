@@ -90,6 +90,9 @@ class Trial:
         while not until():
             if time.monotonic() > limit:
                 raise AssertionError(f"{what} did not happen; logs are in {self.place}.")
+            broken = [line["what"] for line in self.recorded("remark") if "its app raised an error" in line["what"]]
+            if len(broken) > 3:
+                raise AssertionError(f"{what} will not happen: {broken[-1]}; logs are in {self.place}.")
             time.sleep(0.2)
 
     def shut_the_gate(self) -> set[int]:
