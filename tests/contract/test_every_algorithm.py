@@ -81,7 +81,7 @@ def source(name: str) -> str:
 def test_its_file_is_short_names_its_paper_and_says_where_it_departs(name: str) -> None:
     text = source(name)
     said = ast.get_docstring(ast.parse(text)) or ""
-    assert len(text.splitlines()) <= 120
+    assert len(text.splitlines()) <= 140  # a sentence for every setting among them
     assert "arXiv" in said
     assert "Departures:" in said
 

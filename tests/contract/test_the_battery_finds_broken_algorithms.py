@@ -274,6 +274,6 @@ def test_the_algorithms_that_we_show_as_examples_pass(
 def test_the_algorithm_on_the_documentations_page_passes() -> None:
     page = (Path(__file__).parents[2] / "docs" / "algorithms.md").read_text()
     (code,) = [block.partition("```")[0] for block in page.split("```python\n")[1:] if "class Gentle" in block]
-    names: dict[str, Any] = {"__name__": "gentle"}
+    names: dict[str, Any] = {"__name__": __name__}
     exec(code, names)
     check_algorithm(names["Gentle"]())

@@ -116,9 +116,9 @@ class Trainer:
             totals = self._clients(part) if local else self._counted(self._gradient.test(part))
         return Evaluated(task, totals, perf_counter() - began)
 
-    def _counted(self, questions: Iterable[Probe]) -> Tallies:
+    def _counted(self, probes: Iterable[Probe]) -> Tallies:
         totals: dict[str, Any] = {}
-        for model, x, y in questions:
+        for model, x, y in probes:
             for name, found in self._work.task.tally(model, x, y).items():
                 totals[name] = totals[name] + found if name in totals else found
         return totals

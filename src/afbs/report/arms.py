@@ -98,7 +98,7 @@ class Arm:
         return np.sum(same, axis=0) if same else None
 
 
-class Setting(NamedTuple):
+class SettingRow(NamedTuple):
     """One line of the configuration, over all arms. `differs` within what was compared, bookkeeping aside."""
 
     path: str
@@ -135,14 +135,14 @@ def without_copies(digests: Sequence[Digest]) -> tuple[list[Digest], list[Digest
     return kept, copies
 
 
-def settings_of(arms: Sequence[Arm]) -> list[Setting]:
+def settings_of(arms: Sequence[Arm]) -> list[SettingRow]:
     """Every setting of every arm. The seeds of an arm's runs are listed together."""
     flats = [[flatten(run.config) for run in arm.runs] for arm in arms]
     paths = sorted({path for arm in flats for flat in arm for path in flat}, key=_table_order)
     table = []
     for path in paths:
         values = tuple(", ".join(dict.fromkeys(flat.get(path, "–") for flat in arm)) for arm in flats)
-        table.append(Setting(path, values, len(set(values)) > 1 and not bookkeeping(path)))
+        table.append(SettingRow(path, values, len(set(values)) > 1 and not bookkeeping(path)))
     return table
 
 

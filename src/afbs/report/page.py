@@ -10,7 +10,7 @@ import numpy as np
 
 from afbs.metrics import Metric
 from afbs.record.recorded import setting
-from afbs.report.arms import Arm, Setting, settings_of
+from afbs.report.arms import Arm, SettingRow, settings_of
 from afbs.report.assets import plotly_js, static
 from afbs.report.digest import Digest
 from afbs.report.markup import arm_row, table
@@ -159,7 +159,7 @@ def _configuration(arms: Sequence[Arm]) -> str:
     )
 
 
-def _setting(line: Setting) -> str:
+def _setting(line: SettingRow) -> str:
     cells = "".join(f"<td>{escape(value)}</td>" for value in line.values)
     mark = '<span class="differs" title="differs between the arms">≠</span> ' if line.differs else ""
     kind = ' class="differs-row"' if line.differs else ""

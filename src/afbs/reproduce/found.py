@@ -162,5 +162,8 @@ def is_there(folder: Path) -> bool:
 
 
 def is_of(folder: Path, run: Path) -> bool:
-    """Whether a committed folder already holds what this run folder found."""
-    return is_there(folder) and read(folder).seal == (read_result(run) or {}).get("seal")
+    """Whether a committed folder already holds what this run folder found: it ended in the same model.
+
+    Not in the same record, which a younger library may write in other words.
+    """
+    return is_there(folder) and read(folder).sha256 == (read_result(run) or {}).get("sha256")
