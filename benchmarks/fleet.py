@@ -30,16 +30,17 @@ from afbs.apps import client_app
 from slow.dataset import load
 
 
-def train(network, samples, labels, lesson):
+def train(network, data, lesson):
     import torch
 
     time.sleep(float(os.environ.get("SLOW_SECONDS", "0")))
     optimizer = torch.optim.SGD(network.parameters(), lr=lesson.rate)
     for _ in range(lesson.epochs):
-        for rows in torch.randperm(len(labels)).split(lesson.batch_size):
+        for x, y in torch.utils.data.DataLoader(data, lesson.batch_size, shuffle=True):
             optimizer.zero_grad()
-            torch.nn.functional.cross_entropy(network(samples[rows]), labels[rows]).backward()
+            torch.nn.functional.cross_entropy(network(x), y).backward()
             optimizer.step()
+    return {"samples": lesson.epochs * len(data)}
 
 
 app = client_app(Path(__file__).parent / "afbs.toml", load=load, train=train)

@@ -29,7 +29,7 @@ HERE = Path(__file__).parent
 GATE, WAITS = Path({gate!r}), Path(os.environ.get("FLWR_HOME", ".")).parent / "waits"
 
 
-def train(network, samples, labels, lesson):
+def train(network, data, lesson):
     import torch
 
     while GATE.exists():
@@ -37,10 +37,11 @@ def train(network, samples, labels, lesson):
         time.sleep(0.1)
     WAITS.unlink(missing_ok=True)
     optimizer = torch.optim.SGD(network.parameters(), lr=lesson.rate)
-    for rows in torch.randperm(len(labels)).split(lesson.batch_size):
+    for x, y in torch.utils.data.DataLoader(data, lesson.batch_size, shuffle=True):
         optimizer.zero_grad()
-        torch.nn.functional.cross_entropy(network(samples[rows]), labels[rows]).backward()
+        torch.nn.functional.cross_entropy(network(x), y).backward()
         optimizer.step()
+    return {{"samples": len(data)}}
 
 
 app = client_app(HERE / "afbs.toml", load=load, train=train)
@@ -89,6 +90,9 @@ class Trial:
         while not until():
             if time.monotonic() > limit:
                 raise AssertionError(f"{what} did not happen; logs are in {self.place}.")
+            broken = [line["what"] for line in self.recorded("remark") if "its app raised an error" in line["what"]]
+            if len(broken) > 3:
+                raise AssertionError(f"{what} will not happen: {broken[-1]}; logs are in {self.place}.")
             time.sleep(0.2)
 
     def shut_the_gate(self) -> set[int]:

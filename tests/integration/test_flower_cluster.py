@@ -193,6 +193,8 @@ def test_ten_nodes_and_five_servers_are_killed_and_every_loss_is_explained(trial
     assert len(arrived) == len(set(arrived))
     assert len(taken) == len(set(taken))
     assert set(taken) | set(missing) <= set(arrived)
+    rejected = [order for line in steps for order in line["rejected"]]
+    assert len(set(arrived) - {*taken, *missing, *rejected}) < 2, "but for what waits in a buffer of two"
     explained = {line.get("order") for line in record if line["event"] == "remark"}
     assert {*lost, *missing} <= explained
     assert afbs.verify(trial.folder).good
