@@ -56,13 +56,16 @@ class Threads(Connection):
         self.models: dict[int, Vector] = {}
         self.vectors: dict[int, Vector] = {}
         self.news: queue.Queue[tuple[str, Any]] = queue.Queue()
+        self.busy: list[threading.Thread] = []
         self.began, self.last = time.monotonic(), 0.0
 
     def publish(self, version: int, params: Vector) -> None:
         self.models[version] = params.copy()
 
     def send(self, order: Order) -> None:
-        threading.Thread(target=self.work, args=(order, self.models[order.version]), daemon=True).start()
+        thread = threading.Thread(target=self.work, args=(order, self.models[order.version]))
+        self.busy = [thread, *(other for other in self.busy if other.is_alive())]
+        thread.start()
 
     def work(self, order: Order, start: Vector) -> None:
         time.sleep(0.01 * (1 + order.client % 4))  # some are slower than others
@@ -82,6 +85,10 @@ class Threads(Connection):
             self.news.put(("failed", order))
         for client in away:
             self.watch(client)
+
+    def close(self) -> None:
+        for thread in self.busy:
+            thread.join()
 
     def receive(self, until: float) -> Instant | None:
         now = time.monotonic() - self.began

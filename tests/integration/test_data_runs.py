@@ -14,6 +14,7 @@ from afbs.population import populate
 
 REQUIRED = {
     "trace": {"path": "trace.csv"},
+    "observed": {"path": "presence.csv"},
     "npz": {"path": "a.npz"},
     "images": {"path": "a"},
     "text": {"path": "a.csv"},
