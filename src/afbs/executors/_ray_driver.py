@@ -31,7 +31,7 @@ _TRIES = 4
 _TURN_SECONDS = 0.02
 _CALLS = 2
 """Calls an actor has at hand, so that it finds the next one while the last one's results are on their way."""
-_CALL_SECONDS = 0.2
+_CALL_SECONDS = 0.5
 """A call costs some milliseconds of processor time, so short tasks share one."""
 
 

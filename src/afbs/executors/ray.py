@@ -31,8 +31,8 @@ from afbs.executors._states import States
 from afbs.interfaces import Executor, Store, WorkerPool
 from afbs.types import Assignment, Evaluated, Fetch, Matrix, RunError, Shipped, Train, UserError, Vector
 
-_LEAST, _MOST = 3, 32
-_AHEAD_SECONDS = 0.5
+_LEAST, _MOST = 3, 96
+_AHEAD_SECONDS = 1.5
 """How far ahead a worker has tasks at hand: never fewer than the least, never more than the most."""
 _GONE = "The Ray cluster cannot be reached any more. The run has been kept as far as its last checkpoint: resume it."
 _PATIENCE_SECONDS = 20
