@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -15,6 +16,7 @@ import pytest
 
 import afbs
 from afbs.reproduce.spec import Spec
+from afbs.sweeps import Cell
 from rehearsal import shrunk
 from tiny import command
 
@@ -74,6 +76,30 @@ def test_tables_that_need_the_same_runs_do_not_run_them_twice(small: Path, monke
     assert len(rows(small / "results/table2-mnist-k1-afbs-fedavg-0.2d/mnist-k1.csv")) == 2
     drawn = small / "results/fig-curves-mnist-k1-afbs-fedavg-0.2d"
     assert (drawn / "fig-curves.pdf").read_bytes().startswith(b"%PDF")
+
+
+def test_a_committed_run_is_not_done_once_more_unless_its_settings_changed_or_somebody_asks(
+    small: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    started: list[str] = []
+
+    def refuse(_: object, cell: Cell, *__: object) -> None:
+        started.append(cell.name)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("afbs.sweeps.local.LocalRunner.start", refuse)
+    elsewhere = ("--folder", tmp_path / "nothing")
+    assert command(monkeypatch, "reproduce", "table2", *PART, *elsewhere) == 0
+    assert started == []
+    assert "2 of 2 runs are in results already." in capsys.readouterr().out
+    command(monkeypatch, "reproduce", "table2", *PART, *elsewhere, "--again")
+    assert started == ["mnist-k1-afbs-0.2d-seed1"]
+    written = tmp_path / "results"
+    shutil.copytree(small / "results", written)
+    config = written / "cells/mnist-k1-fedavg-0.2d-seed1/config.toml"
+    config.write_text(config.read_text().replace("lr = 0.1\n", "lr = 0.2\n"))
+    command(monkeypatch, "reproduce", "table2", *PART, *elsewhere, "--results", written)
+    assert started[1:] == ["mnist-k1-fedavg-0.2d-seed1"]
 
 
 def test_what_has_not_been_run_says_so(

@@ -35,14 +35,16 @@ def reproduce(
     seeds: Annotated[str, typer.Option(help="With these seeds instead of the usual ones: 1,2,3.")] = "",
     virtual_days: Annotated[float, typer.Option(min=0.0, help="So long instead of the usual time.")] = 0.0,
     collect: Annotated[bool, typer.Option("--collect", help="Run nothing: tables of what has ended so far.")] = False,
+    again: Annotated[bool, typer.Option("--again", help="Do runs that are in the results already once more.")] = False,
     folder: Annotated[Path, typer.Option("--folder", "-o", help="Where the runs are.")] = Path("sweeps/reproduce"),
     results: Annotated[Path, typer.Option(help="Where tables, curves and digests are written.")] = Path("results"),
     cores: Annotated[int, typer.Option(min=0, help="Use so many cores; 0 is all.")] = 0,
 ) -> None:
     """The paper's tables and figures from runs of our own, each figure beside the published one.
 
-    Runs that several of them need are done once. The same command goes on where
-    it stopped; Ctrl-C saves everything. Real data sets must be there: afbs data get.
+    Runs that several of them need are done once, and those in the results folder not
+    again. The same command goes on where it stopped; Ctrl-C saves everything. Real data
+    sets must be there: afbs data get.
     """
     from afbs.reproduce import EXHIBITS, Choice, collected, reproduced
 
@@ -72,7 +74,9 @@ def reproduce(
         pages = collected(names, choice, folder=folder, results=results)
     else:
         with explained():
-            pages, failed = reproduced(names, choice, folder=folder, results=results, cores=cores, on_note=note)
+            pages, failed = reproduced(
+                names, choice, folder=folder, results=results, cores=cores, again=again, on_note=note
+            )
     for page in pages:
         _print(page)
     console.print(f"Results: {escape(str(results))}", highlight=False, soft_wrap=True)

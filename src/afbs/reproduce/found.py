@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 import tomli_w
 
+from afbs.config import load
 from afbs.experiment.provenance import digests
 from afbs.record.reader import read_config, read_result
 from afbs.record.result import Result
@@ -167,3 +168,18 @@ def is_of(folder: Path, run: Path) -> bool:
     Not in the same record, which a younger library may write in other words.
     """
     return is_there(folder) and read(folder).sha256 == (read_result(run) or {}).get("sha256")
+
+
+def is_settled(cell: Cell, folder: Path) -> bool:
+    """Whether a committed folder tells of the very run that this cell asks for.
+
+    Its configuration is read as the library reads it today: a setting that is younger than the run has its default. It
+    names the kernel that was taken, which a cell leaves open.
+    """
+    if not is_there(folder):
+        return False
+    try:
+        config = load(folder / "config.toml", {"model.kernel": cell.config.model.kernel})
+        return digests(config) == digests(cell.config)
+    except UserError:
+        return False

@@ -31,16 +31,23 @@ def reproduced(
     folder: Path = FOLDER,
     results: Path = RESULTS,
     cores: int = 0,
+    again: bool = False,
     progress: bool = True,
     on_note: Callable[[str], None] | None = None,
 ) -> tuple[list[Page], Mapping[str, str]]:
-    """The pages of these exhibits, after running what they need; and why runs failed, by their names."""
+    """The pages of these exhibits, after running what they need; and why runs failed, by their names.
+
+    A run that `results` already tells of is not done once more, unless `again`.
+    """
     exhibits = [EXHIBITS[name] for name in names]
     failed: dict[str, str] = {}
 
     def run(specs: Sequence[Spec]) -> None:
-        if specs:
-            sweep = Sweep("reproduce", [spec.cell for spec in specs], cores=cores)
+        missing = [spec for spec in specs if again or not cells.is_settled(spec.cell, _committed(spec, results))]
+        if on_note is not None and len(missing) < len(specs):
+            on_note(f"{len(specs) - len(missing)} of {len(specs)} runs are in {results} already.")
+        if missing:
+            sweep = Sweep("reproduce", [spec.cell for spec in missing], cores=cores)
             failed.update(sweep.run(folder, progress=progress, on_note=on_note).failed)
 
     for exhibit in exhibits:
@@ -86,10 +93,14 @@ def _finds(specs: Sequence[Spec], folder: Path, results: Path) -> Gathered:
 
 
 def _find(spec: Spec, folder: Path, results: Path) -> Evidence | None:
-    run, committed = folder / "cells" / spec.cell.id, results / "cells" / spec.name
+    run, committed = folder / "cells" / spec.cell.id, _committed(spec, results)
     if is_run(run) and is_done(run) and not cells.is_of(committed, run):
         cells.write(cells.found(spec.cell, run), cells.settings(run), committed)
     return cells.read(committed) if cells.is_there(committed) else None
+
+
+def _committed(spec: Spec, results: Path) -> Path:
+    return results / "cells" / spec.name
 
 
 def _place(exhibit: Exhibit, choice: Choice, results: Path) -> Path:
