@@ -140,6 +140,20 @@ def test_a_damaged_checkpoint_is_passed_over_for_the_one_before(
     assert digest(result) == digest(reference["afbs"])
 
 
+def test_a_file_in_the_place_of_the_checkpoints_is_named_before_anything_is_trained(tmp_path: Path) -> None:
+    from afbs.experiment import Interrupted
+
+    folder = tmp_path / "run"
+    with pytest.raises(Interrupted):
+        afbs.run(TINY, folder=folder, on_progress=StopAfter(5))
+    shutil.rmtree(folder / "checkpoints")
+    (folder / "checkpoints").touch()
+    before = (folder / "events.jsonl").read_bytes()
+    with pytest.raises(afbs.UserError, match=r"checkpoints` is not a folder. Remove it"):
+        afbs.resume(folder)
+    assert (folder / "events.jsonl").read_bytes() == before
+
+
 def test_a_torn_checkpoint_is_passed_over_too(reference: dict[str, afbs.Result], tmp_path: Path) -> None:
     from afbs.experiment import Interrupted
 
