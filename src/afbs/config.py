@@ -13,6 +13,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import lru_cache
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_type_hints
 
@@ -156,7 +157,6 @@ _PARTS: dict[str, tuple[str, type]] = {
     "executor": ("processes", Executor),
 }
 _MAY_BE_INFINITE = ("latency", "availability")
-_TOML = (bool, int, float, str, list, tuple, Mapping)
 _DEFAULT_MODEL = "lenet5"
 _KERNELS = Literal["auto", "native", "torch"]
 TABLES = [*_SETTINGS, *_PARTS, "model"]
@@ -186,7 +186,7 @@ def load(
     if unknown:
         raise UserError(f"There is no table `[{unknown[0]}]`{registry.hint(unknown[0], [*TABLES, 'name'])}")
     if not isinstance(tables.get("name", ""), str):
-        raise UserError(f"`name` must be text, got {tables['name']!r}.")
+        raise UserError(f"`name` must be text, got {registry.short(tables['name'])}.")
     built: dict[str, Any] = {}
     written: dict[str, Any] = {}
     for table, settings in _SETTINGS.items():
@@ -302,7 +302,7 @@ def _part(table: str, base: type, given: Any, default: str) -> tuple[Any, dict[s
     settings = {key: value for key, value in given.items() if key != "name"}
     name = given.get("name", default)
     if not isinstance(name, str):
-        raise UserError(f"`{table}.name` must be text, got {name!r}.")
+        raise UserError(f"`{table}.name` must be text, got {registry.short(name)}.")
     part = registry.find(table, name)
     if not (isinstance(part, type) and issubclass(part, base)):
         raise UserError(f"`{table}.name` is {name!r}, which is not a subclass of afbs.interfaces.{base.__name__}.")
@@ -347,6 +347,12 @@ def _with_numbers(arrays: Any, task: Task) -> Any:
 def _model(given: Any) -> tuple[ModelChoice, dict[str, Any]]:
     if not isinstance(given, ModelChoice):
         given = _model_choice(given)
+    for key, value in given.settings.items():
+        if not _is_toml(value):
+            raise UserError(
+                f"`model.{key}` must be a number, text, or a list or table of them, for `config.toml` to hold it, got "
+                f"{registry.short(value)}. A class or function of your own can build the module with anything else."
+            )
     name = given.build if isinstance(given.build, str) else _path(given.build)
     return given, {"name": name, "kernel": given.kernel, **given.settings}
 
@@ -354,11 +360,13 @@ def _model(given: Any) -> tuple[ModelChoice, dict[str, Any]]:
 def _model_choice(given: Any) -> ModelChoice:
     if not isinstance(given, Mapping):
         if not callable(given):
-            raise UserError(f"`model` must be a table, a class or a function that builds a module, got {given!r}.")
+            raise UserError(
+                f"`model` must be a table, a class or a function that builds a module, got {registry.short(given)}."
+            )
         given = {"name": given}
     name, kernel = given.get("name", _DEFAULT_MODEL), given.get("kernel", "auto")
     if not callable(name) and not isinstance(name, str):
-        raise UserError(f"`model.name` must be text, got {name!r}.")
+        raise UserError(f"`model.name` must be text, got {registry.short(name)}.")
     settings = {key: value for key, value in given.items() if key not in ("name", "kernel")}
     if isinstance(name, str):
         registry.check("model", name)
@@ -385,7 +393,7 @@ def _with_function(training: Training) -> tuple[Training, str]:
 
 def _settings(table: str, cls: type, given: Any) -> Any:
     if not isinstance(given, Mapping):
-        raise UserError(f"`[{table}]` must be a table, got {given!r}.")
+        raise UserError(f"`[{table}]` must be a table, got {registry.short(given)}.")
     _refuse_unfinished(table, cls)
     registry.refuse_unknown(table, given, _fields(cls))
     missing = [key for key in _fields(cls, needed=True) if key not in given]
@@ -413,9 +421,14 @@ def _refuse_unfinished(table: str, cls: type) -> None:
 
 def _types(cls: type) -> dict[str, Any]:
     try:
-        return get_type_hints(cls, include_extras=True)
+        return _kept_types(cls)
     except (NameError, AttributeError, TypeError, SyntaxError):  # what only a type checker understands
         return {}
+
+
+@lru_cache(maxsize=1024)  # a sweep reads its tables thousands of times
+def _kept_types(cls: type) -> dict[str, Any]:
+    return get_type_hints(cls, include_extras=True)
 
 
 def _fields(cls: Any, needed: bool = False) -> list[str]:
@@ -435,7 +448,17 @@ def _endless(cls: Any) -> list[str]:
 
 def _plain(part: Any) -> dict[str, Any]:
     """A part's settings as TOML can hold them; what it cannot hold is left out, as if it had not been set."""
-    return {key: value for key, value in _values(part).items() if isinstance(value, _TOML)}
+    return {key: value for key, value in _values(part).items() if _is_toml(value)}
+
+
+def _is_toml(value: Any) -> bool:
+    if isinstance(value, Mapping):
+        return all(isinstance(key, str) for key in value) and all(map(_is_toml, value.values()))
+    if isinstance(value, list | tuple):
+        return all(map(_is_toml, value))
+    if isinstance(value, int):
+        return -(2**63) <= value < 2**63
+    return isinstance(value, float | str)
 
 
 def _values(part: Any) -> dict[str, Any]:

@@ -11,6 +11,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import tomli_w
 from threadpoolctl import threadpool_limits
 
@@ -26,6 +27,7 @@ from afbs.experiment.verifying import clients as clients_of
 from afbs.interfaces import Brief, Connection, Fleet
 from afbs.population import Population
 from afbs.record.checkpoint import Checkpoint, load_checkpoint
+from afbs.record.files import refuse_strangers
 from afbs.record.reader import is_done, read_meta
 from afbs.record.recorder import Progress, Recorder
 from afbs.record.result import Result
@@ -53,6 +55,8 @@ def serve(
     """
     config = load(source, overrides)
     path, note = Path(folder), on_note or (lambda text: None)
+    if path.exists():
+        refuse_strangers(path)
     if path.exists() and is_done(path):
         note(f"The run in {path} has ended; there is nothing left to do.")
         return Result.open(path)
@@ -149,7 +153,7 @@ def _serve(
             config.training.remember or algorithm.local.stateful,
         )
         look = run.look if algorithm.looks else None
-        with stoppable(run, note), threadpool_limits(1):
+        with stoppable(run, note), threadpool_limits(1), np.errstate(over="ignore", invalid="ignore"):
             try:
                 events = assembly.schedule(config, clients, front, look)
                 run.go(events, checkpoint, Witness(recorded) if recorded else None)
