@@ -14,12 +14,12 @@ if TYPE_CHECKING:
     from afbs.core.selection import gradient_select
     from afbs.experiment import Interrupted, resume, run, verify
     from afbs.experiment.exporting import export_model, model
+    from afbs.experiment.result import Result, load
     from afbs.experiment.serving import serve
     from afbs.experiment.tracing import export_trace
     from afbs.interfaces import Algorithm, Availability, Latency, LocalRule, Pool, Task
     from afbs.metrics import Metric
     from afbs.population import populate
-    from afbs.record.result import Result, load
     from afbs.seeds import Key
     from afbs.sweeps import Outcome, Sweep, compare, sweep
     from afbs.types import (
@@ -91,10 +91,10 @@ _HOMES = {
     "Buffer": "afbs.core.buffer",
     "Key": "afbs.seeds",
     "Metric": "afbs.metrics",
-    "Result": "afbs.record.result",
+    "Result": "afbs.experiment.result",
     "export_trace": "afbs.experiment.tracing",
     "gradient_select": "afbs.core.selection",
-    "load": "afbs.record.result",
+    "load": "afbs.experiment.result",
     "populate": "afbs.population",
     "serve": "afbs.experiment.serving",
 }

@@ -245,6 +245,8 @@ def test_data_that_does_not_fit_its_task_is_refused() -> None:
         Classification().check(NUMBERS)
     with pytest.raises(UserError, match=r"needs rows of two tokens or more, and samples are numbers of shape \(3,\)"):
         LanguageModel().check(NUMBERS)
+    with pytest.raises(UserError, match=r"needs labels that are numbers, and .* are names \('calm', 'rough'\)"):
+        Regression().check(replace(NUMBERS, train_y=np.zeros(600, np.int64), classes=2, names=("calm", "rough")))
     with pytest.raises(UserError, match=r"`task.top` must be below the number of classes \(3\), got 3"):
         Classification(top=3).check(replace(NUMBERS, classes=3))
 

@@ -20,8 +20,8 @@ from afbs import registry
 from afbs.clients.build import build
 from afbs.clients.flatten import restore
 from afbs.config import load
+from afbs.experiment.result import Result
 from afbs.record.reader import read_config, read_meta
-from afbs.record.result import Result
 from afbs.record.schema import MetaFile
 from afbs.record.writer import replace_file
 from afbs.seeds import Key
@@ -78,7 +78,9 @@ def _find(name: str) -> None:
     try:
         registry.find("model", name)
     except UserError as error:
-        raise UserError(f"{error} It must be given again: afbs.model(…, model=…)") from None
+        raise UserError(
+            f"{error} It must be given again, in Python: afbs.model(…, model=…), or afbs.export_model(…, model=…)"
+        ) from None
 
 
 def _samples(folder: Path, meta: MetaFile) -> Dataset:

@@ -23,11 +23,11 @@ from afbs.config import Config
 from afbs.data import fingerprint
 from afbs.engine.server import Server
 from afbs.experiment.assembly import is_late
+from afbs.experiment.result import Result
 from afbs.interfaces import Algorithm
 from afbs.native.library import best
 from afbs.population import Population
 from afbs.record.final import sha256
-from afbs.record.result import Result
 from afbs.record.schema import SCHEMA
 from afbs.record.writer import Writer
 from afbs.seeds import Key

@@ -7,6 +7,7 @@ import secrets
 import shlex
 import signal
 import threading
+import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from datetime import datetime
@@ -24,6 +25,7 @@ from afbs.engine.run import Run
 from afbs.engine.stopping import SafelyStopped, Stoppable
 from afbs.engine.witness import Witness
 from afbs.experiment import assembly, provenance
+from afbs.experiment.result import Result
 from afbs.interfaces import WorkerPool
 from afbs.population import Population, populate
 from afbs.progress import watched
@@ -31,7 +33,6 @@ from afbs.record.checkpoint import Checkpoint, load_checkpoint
 from afbs.record.files import refuse_strangers
 from afbs.record.reader import is_done, read_meta
 from afbs.record.recorder import Progress, Recorder
-from afbs.record.result import Result
 from afbs.record.seal import lines
 from afbs.record.writer import Writer, create_folder, discard_unless_run, is_begun
 from afbs.types import UserError
@@ -184,9 +185,30 @@ def _execute(
             writer.close()
             provenance.conclude(config, writer, engine.server, session.store.peak_bytes, recorder.wall())
             recorder.progress(engine.server.time, engine.server.version, engine.counts.trained)
+            if engine.counts.rejected and not engine.counts.used:
+                _complain(_nothing_finite(config, engine.counts.rejected), on_note)
     except KeyboardInterrupt:  # too early to have anything to save, or too impatient to wait for it
         raise Interrupted(folder) from None
     return Result.open(folder)
+
+
+def _nothing_finite(config: Config, rejected: int) -> str:
+    training, task = config.training, type(config.task).__name__
+    function = training.function
+    teacher = function if isinstance(function, str) else getattr(function, "__qualname__", type(function).__name__)
+    culprit = f"`training.function`: {teacher}" if teacher else f"`task`: {task}.loss"
+    return (
+        f"Not one of {rejected:,} updates was finite, so the model is what it was at first. {culprit} gives numbers "
+        f"that are not finite, or `training.lr` = {training.lr:g} is too large."
+    )
+
+
+def _complain(sentence: str, on_note: Callable[[str], None] | None) -> None:
+    """Also where nobody asked to be told anything."""
+    if on_note:
+        on_note(sentence)
+    else:
+        warnings.warn(sentence, RuntimeWarning, stacklevel=4)
 
 
 @contextmanager

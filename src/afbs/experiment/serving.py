@@ -22,6 +22,7 @@ from afbs.engine.live import LiveRun
 from afbs.engine.stopping import SafelyStopped
 from afbs.engine.witness import Witness
 from afbs.experiment import assembly, provenance
+from afbs.experiment.result import Result
 from afbs.experiment.running import Interrupted, as_toml, stoppable
 from afbs.experiment.verifying import clients as clients_of
 from afbs.interfaces import Brief, Connection, Fleet
@@ -30,7 +31,6 @@ from afbs.record.checkpoint import Checkpoint, load_checkpoint
 from afbs.record.files import refuse_strangers
 from afbs.record.reader import is_done, read_meta
 from afbs.record.recorder import Progress, Recorder
-from afbs.record.result import Result
 from afbs.record.seal import lines
 from afbs.record.writer import Writer, create_folder, discard_unless_run
 from afbs.transports.replay import Replay

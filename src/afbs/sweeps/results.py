@@ -16,8 +16,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, TypeAlias
 
+from afbs.experiment.result import Result
 from afbs.metrics import ACCURACY
-from afbs.record.result import Result
 from afbs.record.writer import replace_file
 from afbs.sweeps.outcome import TIME, Outcome, measures_of
 from afbs.types import UserError

@@ -17,7 +17,7 @@ from annotated_types import Ge, Gt, Lt
 
 from afbs import registry
 from afbs.config import Config, load
-from afbs.record.result import Result
+from afbs.experiment.result import Result
 from afbs.seeds import Key
 from afbs.sweeps.cells import Cell
 from afbs.sweeps.outcome import TIME
