@@ -18,7 +18,7 @@ from contextlib import contextmanager
 from functools import cache
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 import numpy as np
 import tomli_w
@@ -81,6 +81,14 @@ def fields(kind: str, name: str) -> list[str]:
     if dataclasses.is_dataclass(part):
         return [field.name for field in dataclasses.fields(part)]
     return ["kernel", *(key for key in inspect.signature(part).parameters if key not in _MODEL_FACTS)]
+
+
+@cache
+def choices(kind: str, name: str, setting: str) -> list[Any]:
+    """The words that a setting may be, where it is a choice."""
+    part = SETTINGS[kind] if kind in SETTINGS else registry.find(kind, name)
+    types = get_type_hints(part if dataclasses.is_dataclass(part) else part.__init__, include_extras=True)
+    return list(get_args(types[setting])) if get_origin(types.get(setting)) is Literal else []
 
 
 def held(kind: str, name: str, chosen: Mapping[str, Any]) -> None:

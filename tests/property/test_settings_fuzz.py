@@ -14,7 +14,7 @@ from afbs.config import TABLES
 from afbs.experiment.running import folder_name
 from afbs.types import UserError
 from odd import ODD, odd
-from uses import CASES, HOME, SETTINGS, USES, fields, files, held, loaded
+from uses import CASES, HOME, SETTINGS, USES, choices, fields, files, held, loaded
 
 _NESTED = {"grid": "training.lr", "alternatives": "mine", "search": "space", "space": "training.lr"}
 """Settings that are tables of whatever is chosen."""
@@ -27,7 +27,15 @@ def cases(draw: st.DrawFn) -> tuple[str, str, dict[str, Any]]:
     kind, name = draw(st.sampled_from(CASES))
     known = fields(kind, name) or ["nothing"]
     chosen = draw(st.lists(st.sampled_from(known), min_size=1, max_size=3, unique=True))
-    return kind, name, {setting: draw(nested(setting) if setting in _NESTED else odd) for setting in chosen}
+    return kind, name, {setting: draw(values(kind, name, setting)) for setting in chosen}
+
+
+def values(kind: str, name: str, setting: str) -> st.SearchStrategy[Any]:
+    """Something odd; where words are to choose from, mostly one of them, so that what depends on it is tried."""
+    if setting in _NESTED:
+        return nested(setting)
+    known = choices(kind, name, setting)
+    return st.one_of(st.sampled_from(known), st.sampled_from(known), odd) if known else odd
 
 
 def nested(setting: str) -> st.SearchStrategy[Any]:
@@ -89,6 +97,7 @@ fuzz = settings(max_examples=300, suppress_health_check=list(HealthCheck), print
 @given(cases())
 @example(("availability", "windows", {"period": 1.0, "share": 1e-6}))
 @example(("partition", "clustered", {"clients": 300, "clusters": 300, "alpha": 5e-324}))
+@example(("sweep.search", "", {"sampler": "qmc", "seed": 2**62}))
 def test_several_odd_settings_at_once_are_taken_or_refused(case: tuple[str, str, dict[str, Any]]) -> None:
     held(*case)
 

@@ -63,9 +63,11 @@ class Npz(Source):
         for name in (self.train_x, self.train_y):
             if name not in there:
                 raise UserError(f"`data.path`: {path} has no array {name!r}; it has: {', '.join(there)}.")
-        names = (self.train_x, self.train_y, self.test_x, self.test_y, self.owners)
-        train_x, train_y, *others = (_array(path, file, name) if name in there else None for name in names)
-        return dataset(str(path), train_x, train_y, *others, are_numbers=self.numbers)
+        train_x, train_y = _array(path, file, self.train_x), _array(path, file, self.train_y)
+        test_x, test_y, owners = (
+            _array(path, file, name) if name in there else None for name in (self.test_x, self.test_y, self.owners)
+        )
+        return dataset(str(path), train_x, train_y, test_x, test_y, owners, are_numbers=self.numbers)
 
 
 def _array(path: Path, file: Mapping[str, NDArray[Any]], name: str) -> NDArray[Any]:
