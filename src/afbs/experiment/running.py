@@ -162,7 +162,7 @@ def _execute(
             )
             size = len(engine.server.params)
             needed = provenance.server_memory(config.algorithm, size, len(population.clients), work.stateful)
-            if needed:
+            if needed >= 1e6:
                 note(f"The server keeps up to {needed / 1e6:,.0f} MB of vectors for this algorithm.")
             witness = None
             if checkpoint is None:
