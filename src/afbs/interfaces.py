@@ -395,11 +395,16 @@ class Brief(NamedTuple):
     mechanism: LabelMechanism | None
     most: int
     seed: int
+    metrics: Sequence[str] = ()
+    """What clients measure on what they hold out; empty if they hold out nothing."""
 
 
 class Fleet(ABC):
     """Real clients, as a run on them sees them. Whatever is not on disk when the server is killed is asked again."""
 
+    tests: ClassVar[bool] = False
+    """Whether clients test models on what they hold out: its session takes a local `Evaluate`, and need not wait for
+    everybody."""
     connection: Connection
     remark: Callable[[Mapping[str, Any]], None]
     """Given a line for the record that decides nothing: `event` is `remark` or `fleet`."""

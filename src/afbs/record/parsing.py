@@ -19,7 +19,7 @@ from afbs.record.schema import LONGEST, MOST
 Line: TypeAlias = dict[str, Any]
 """One line as it stands in the file."""
 _LARGEST = 1e100
-_NOT_VALUES = ("event", "time", "version", "wall", "per_class", "clients", "quantiles")
+_NOT_VALUES = ("event", "time", "version", "wall", "per_class", "clients", "absent", "quantiles")
 """What a line about an evaluation has besides metrics."""
 
 
