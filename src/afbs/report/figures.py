@@ -99,7 +99,7 @@ def _curve(metric: Metric, axis: str) -> Callable[[Sequence[Arm]], Any]:
                 if metric.share:
                     low, high = np.clip(low, 0, 100), np.clip(high, 0, 100)
                 axes.fill_between(x, low, high, color=arm.look.light, alpha=0.15, linewidth=0)
-        names = {"time": f"Virtual time ({unit})", "wall": f"Wall time ({unit})"}
+        names = {"time": f"{_clock(arms)} ({unit})", "wall": f"Wall time ({unit})"}
         axes.set_xlabel(names.get(axis, "Steps of the global model" if axis == "version" else "Client updates"))
         axes.set_ylabel(_text(f"Test {metric.axis}"))
         axes.set_xlim(left=0)
@@ -152,7 +152,7 @@ def _buffer(arms: Sequence[Arm]) -> Any:
         axes.axhline(0, color="black", linewidth=0.6)
         axes.set_title(_first(arm), fontsize=8, loc="left", pad=2)
         axes.set_ylabel("Updates a step")
-        axes.set_xlabel(f"Virtual time ({unit}); hatched: dropped")
+        axes.set_xlabel(f"{_clock(arms)} ({unit}); hatched: dropped")
         if 1 < len(flow["clusters"]) <= 6:
             axes.legend(ncols=3, loc="lower center", bbox_to_anchor=(0.5, 1.1))
     return figure
@@ -167,7 +167,7 @@ def _scale(arms: Sequence[Arm]) -> Any:
         x = line["time"] / scale
         axes.plot(x, line["mean"], label=_text(arm.label), **line_style(arm.look, len(x)))
         axes.fill_between(x, line["low"], line["high"], color=arm.look.light, alpha=0.13, linewidth=0)
-    axes.set_xlabel(f"Virtual time ({unit})")
+    axes.set_xlabel(f"{_clock(arms)} ({unit})")
     axes.set_ylabel("Total weight of a step")
     axes.set_ylim(bottom=0)
     _legend(axes, len(known))
@@ -283,6 +283,10 @@ def _cost(arms: Sequence[Arm]) -> Any:
     return figure
 
 
+def _clock(arms: Sequence[Arm]) -> str:
+    return arms[0].runs[0].clock.capitalize()
+
+
 def _fairness(arms: Sequence[Arm]) -> Any:
     known = [(arm, arm.runs[0].fairness) for arm in arms if arm.runs[0].fairness]
     if not known:
@@ -295,7 +299,7 @@ def _fairness(arms: Sequence[Arm]) -> Any:
         axes.plot(x, factor * np.array(found["mean"]), label=_first(arm), **line_style(arm.look, len(x)))
         worst = line_style(arm.look, len(x)) | {"linestyle": ":"}
         axes.plot(x, factor * np.array(found["worst"]), **worst)
-    axes.set_xlabel(f"Virtual time ({unit}; dotted: worst tenth of the clients)")
+    axes.set_xlabel(f"{_clock(arms)} ({unit}; dotted: worst tenth of the clients)")
     axes.set_ylabel(_text(f"Clients' {metric.axis}"))
     axes.set_xlim(left=0)
     _legend(axes, len(known))
