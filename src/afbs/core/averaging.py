@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import TypeVar
 
 from afbs.core.serverside import Decay, Rate, Rule, ServerSide
-from afbs.interfaces import Algorithm, S
+from afbs.interfaces import Algorithm
 from afbs.types import Matrix, Memory, Step, Vector
+
+S = TypeVar("S")
 
 
 @dataclass(frozen=True, kw_only=True)
