@@ -97,6 +97,7 @@ fuzz = settings(max_examples=300, suppress_health_check=list(HealthCheck), print
 @given(cases())
 @example(("availability", "windows", {"period": 1.0, "share": 1e-6}))
 @example(("partition", "clustered", {"clients": 300, "clusters": 300, "alpha": 5e-324}))
+@example(("algorithm", "fedbuff", {"server": "adam", "server_epsilon": 1e300}))
 @example(("sweep.search", "", {"sampler": "qmc", "seed": 2**62}))
 def test_several_odd_settings_at_once_are_taken_or_refused(case: tuple[str, str, dict[str, Any]]) -> None:
     held(*case)
