@@ -13,7 +13,7 @@ import os
 import resource
 import tempfile
 import tomllib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import cache
 from itertools import islice
@@ -105,9 +105,13 @@ def held(kind: str, name: str, chosen: Mapping[str, Any]) -> None:
 def loaded(tables: Mapping[str, Any]) -> Config:
     """The same from a file as from Python."""
     config = load(tables)
-    text = tomli_w.dumps(as_toml(config.tables))
-    assert tomli_w.dumps(as_toml(load(tomllib.loads(text)).tables)) == text
+    text = _written(config, tables)
+    assert _written(load(tomllib.loads(text)), tables) == text
     return config
+
+
+def _written(config: Config, names: Iterable[str]) -> str:
+    return tomli_w.dumps(as_toml({name: config.tables[name] for name in names}))
 
 
 def _table(kind: str, name: str, chosen: Mapping[str, Any]) -> dict[str, Any]:

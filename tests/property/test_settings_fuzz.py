@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
@@ -65,7 +66,10 @@ def _folders(tmp_path_factory: pytest.TempPathFactory) -> Any:
         patch.setenv("HOME", str(tmp_path_factory.mktemp("home")))
         patch.chdir(tmp_path_factory.mktemp("here"))
         files()
+        threads = torch.get_num_threads()
+        torch.set_num_threads(1)  # networks of a few numbers: a second thread only waits
         yield
+        torch.set_num_threads(threads)
     shutil.rmtree(HOME, ignore_errors=True)
 
 
