@@ -87,7 +87,8 @@ def fields(kind: str, name: str) -> list[str]:
 def choices(kind: str, name: str, setting: str) -> list[Any]:
     """The words that a setting may be, where it is a choice."""
     part = SETTINGS[kind] if kind in SETTINGS else registry.find(kind, name)
-    types = get_type_hints(part if dataclasses.is_dataclass(part) else part.__init__, include_extras=True)
+    maker: Any = part if dataclasses.is_dataclass(part) else vars(part)["__init__"]
+    types = get_type_hints(maker, include_extras=True)
     return list(get_args(types[setting])) if get_origin(types.get(setting)) is Literal else []
 
 
