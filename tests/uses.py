@@ -13,7 +13,7 @@ import os
 import resource
 import tempfile
 import tomllib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import cache
 from itertools import islice
@@ -87,7 +87,8 @@ def fields(kind: str, name: str) -> list[str]:
 def choices(kind: str, name: str, setting: str) -> list[Any]:
     """The words that a setting may be, where it is a choice."""
     part = SETTINGS[kind] if kind in SETTINGS else registry.find(kind, name)
-    types = get_type_hints(part if dataclasses.is_dataclass(part) else part.__init__, include_extras=True)
+    maker: Any = part if dataclasses.is_dataclass(part) else vars(part)["__init__"]
+    types = get_type_hints(maker, include_extras=True)
     return list(get_args(types[setting])) if get_origin(types.get(setting)) is Literal else []
 
 
@@ -105,9 +106,13 @@ def held(kind: str, name: str, chosen: Mapping[str, Any]) -> None:
 def loaded(tables: Mapping[str, Any]) -> Config:
     """The same from a file as from Python."""
     config = load(tables)
-    text = tomli_w.dumps(as_toml(config.tables))
-    assert tomli_w.dumps(as_toml(load(tomllib.loads(text)).tables)) == text
+    text = _written(config, tables)
+    assert _written(load(tomllib.loads(text)), tables) == text
     return config
+
+
+def _written(config: Config, names: Iterable[str]) -> str:
+    return tomli_w.dumps(as_toml({name: config.tables[name] for name in names}))
 
 
 def _table(kind: str, name: str, chosen: Mapping[str, Any]) -> dict[str, Any]:

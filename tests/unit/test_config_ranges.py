@@ -36,6 +36,8 @@ from afbs.types import UserError
             10**30,
             "must not be beyond 9223372036854775807 (2^63 - 1), got a number of about 31 digits.",
         ),
+        ("algorithm.server_epsilon", 1e300, "must be less than or equal to 1000000, got 1e+300."),
+        ("algorithm.server_epsilon", 5e-324, ", got 5e-324."),
         ("algorithm.buffer_size", 10**30, "must not be beyond 9223372036854775807"),
     ],
     ids=lambda value: value if isinstance(value, str) and "." in value[:12] else "",

@@ -18,13 +18,13 @@ from collections.abc import Sequence
 from typing import Annotated, Literal, NamedTuple, TypeAlias
 
 import numpy as np
-from annotated_types import Ge, Gt, Lt
+from annotated_types import Ge, Le, Lt
 
 from afbs.core.vectors import descend, weighted_sum
 from afbs.types import Matrix, Memory, Vector
 
 Rule: TypeAlias = Literal["sgd", "momentum", "adam", "yogi"]
-Rate: TypeAlias = Annotated[float, Gt(0)]
+Rate: TypeAlias = Annotated[float, Ge(1e-30), Le(1e6)]  # float32 holds it, and its square does not run away
 Decay: TypeAlias = Annotated[float, Ge(0), Lt(1)]
 
 
