@@ -226,8 +226,9 @@ def damage(folder: Path, other: Path, rng: random.Random) -> str:
 
 
 def names(folder: Path) -> list[str]:
-    """The files of a run, its checkpoints included where it has some."""
-    return [*FILES, *sorted(f"checkpoints/{path.name}" for path in folder.glob("checkpoints/*.safetensors"))]
+    """The files of a run, and its checkpoints and their folder where it has some."""
+    kept = sorted(f"checkpoints/{path.name}" for path in folder.glob("checkpoints/*.safetensors"))
+    return [*FILES, *kept, *(["checkpoints"] if kept else [])]
 
 
 def cases(number: int, seed: int = 0) -> Iterator[random.Random]:

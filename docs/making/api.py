@@ -15,7 +15,7 @@ _GROUPS = {
     ),
     "algorithm": (
         "Writing an algorithm",
-        "Algorithm Pool Ask Order Update Step Buffer ClientInfo LocalRule Key Vector Matrix Memory Facts ClientId "
+        "Algorithm Averaging Pool Ask Order Update Step Buffer ClientInfo LocalRule Key Vector Matrix Memory Facts ClientId "
         "Latency Availability",
     ),
     "task": ("Writing a task", "Task Metric"),
@@ -61,22 +61,16 @@ def _entry(path: str, level: int = 2) -> str:
     return f"::: {path}\n    options:\n      heading_level: {level}\n\n"
 
 
-def _home(name: str) -> str:
-    """Where a name is written, which is where its docstring is found."""
-    found = getattr(afbs, name)
-    home = getattr(found, "__module__", "")
-    called = getattr(found, "__name__", name)
-    return f"{home}.{called}" if home.startswith("afbs.") else f"afbs.types.{name}"
-
-
 def _module(title: str, path: str, words: str) -> str:
+    """What a module or a package offers and is not on a page of its own already."""
     module = importlib.import_module(path)
-    elsewhere = {_home(name) for name in afbs.__all__}
+    elsewhere = [getattr(afbs, name) for name in afbs.__all__]
     names = [
         name
         for name, value in vars(module).items()
         if inspect.isroutine(value) or inspect.isclass(value)
-        if value.__module__ == path and not name.startswith("_") and f"{path}.{name}" not in elsewhere
+        if f"{value.__module__}.".startswith(f"{path}.") and not name.startswith("_")
+        if not any(value is known for known in elsewhere)
     ]
     return f"# {title}\n\n{words}\n\n" + "".join(_entry(f"{path}.{name}") for name in names)
 

@@ -9,6 +9,7 @@ from afbs.version import VERSION
 
 if TYPE_CHECKING:
     from afbs.config import load as configure
+    from afbs.core.averaging import Averaging
     from afbs.core.buffer import Buffer
     from afbs.core.selection import gradient_select
     from afbs.experiment import Interrupted, resume, run, verify
@@ -40,6 +41,7 @@ __all__ = [
     "Algorithm",
     "Ask",
     "Availability",
+    "Averaging",
     "Buffer",
     "ClientId",
     "ClientInfo",
@@ -85,6 +87,7 @@ _HOMES = {
     **dict.fromkeys(("Interrupted", "resume", "run", "verify"), "afbs.experiment"),
     **dict.fromkeys(("Outcome", "Sweep", "compare", "sweep"), "afbs.sweeps"),
     **dict.fromkeys(("export_model", "model"), "afbs.experiment.exporting"),
+    "Averaging": "afbs.core.averaging",
     "Buffer": "afbs.core.buffer",
     "Key": "afbs.seeds",
     "Metric": "afbs.metrics",

@@ -7,7 +7,7 @@ import importlib
 import inspect
 import pkgutil
 from collections.abc import Iterable
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any
 
 from pydantic import ConfigDict, TypeAdapter, ValidationError
@@ -136,9 +136,19 @@ def short(value: Any) -> str:
 
 def _adapter(wanted: Any, endless: bool) -> TypeAdapter[Any] | None:
     try:
+        return _kept_adapter(wanted, endless)
+    except TypeError:  # it says something of itself that cannot be looked up
+        return _new_adapter(wanted, endless)
+
+
+def _new_adapter(wanted: Any, endless: bool) -> TypeAdapter[Any] | None:
+    try:
         return TypeAdapter(wanted, config=ConfigDict(allow_inf_nan=endless))
     except PydanticUserError:
         return None
+
+
+_kept_adapter = lru_cache(maxsize=1024)(_new_adapter)  # making one takes much longer than asking it
 
 
 @cache

@@ -75,7 +75,8 @@ def test_a_server_killed_at_random_moments_goes_on_from_its_folder(
     rng = random.Random(kill)
     algorithm = ALGORITHMS[kill % len(ALGORITHMS)]
     upload = ("eager", "on_demand", "auto")[kill % 3]
-    deployment = Deployment(tmp_path, tables(algorithm, transport={"upload": upload}))
+    held_out = {"held_out": 0.2} if kill % 2 else {}
+    deployment = Deployment(tmp_path, tables(algorithm, transport={"upload": upload}, evaluation=held_out))
     lives = lives_of(deployment, kill_after, rng)
     assert lives > 1
     result = afbs.load(deployment.folder)
@@ -91,6 +92,10 @@ def test_a_server_killed_at_random_moments_goes_on_from_its_folder(
     assert len(taken) == len(set(taken))
     assert set(taken) <= set(arrived)
     assert len(deployment.recorded("resume")) <= lives
+    tested = deployment.recorded("clients")
+    assert [line["version"] for line in tested][-1:] == ([8] if held_out else []), (
+        "whoever was killed, the last model is"
+    )
 
 
 @pytest.mark.parametrize("upload", ["eager", "on_demand", "auto"])

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import inspect
 import json
+import re
 import signal
 import subprocess
 import sys
@@ -38,6 +40,15 @@ def test_the_names_that_stay() -> None:
     assert all(callable(getattr(afbs, name)) for name in names)
     with pytest.raises(AttributeError, match="has no attribute 'rum'"):
         _ = afbs.rum
+
+
+@pytest.mark.parametrize("name", ["run", "resume", "compare", "sweep", "serve", "load", "populate"])
+def test_the_page_about_python_tells_of_every_argument(name: str) -> None:
+    """`overrides` are told of by example."""
+    page = (Path(__file__).parents[2] / "docs" / "python.md").read_text()
+    assert f"{name}(" in page
+    told = set(inspect.signature(getattr(afbs, name)).parameters) - {"overrides", "source"}
+    assert {argument for argument in told if not re.search(rf"\b{argument}\b", page)} == set()
 
 
 def test_importing_the_package_imports_nothing_heavy() -> None:

@@ -12,6 +12,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 import afbs
@@ -138,6 +139,51 @@ def test_a_damaged_checkpoint_is_passed_over_for_the_one_before(
     assert len(complaints) == 1
     assert newest.name in complaints[0]
     assert digest(result) == digest(reference["afbs"])
+
+
+def test_a_file_in_the_place_of_the_checkpoints_is_named_before_anything_is_trained(tmp_path: Path) -> None:
+    from afbs.experiment import Interrupted
+
+    folder = tmp_path / "run"
+    with pytest.raises(Interrupted):
+        afbs.run(TINY, folder=folder, on_progress=StopAfter(5))
+    shutil.rmtree(folder / "checkpoints")
+    (folder / "checkpoints").touch()
+    before = (folder / "events.jsonl").read_bytes()
+    with pytest.raises(afbs.UserError, match=r"checkpoints` is not a folder. Remove it"):
+        afbs.resume(folder)
+    assert (folder / "events.jsonl").read_bytes() == before
+
+
+def test_a_run_is_not_taken_up_with_other_data(tmp_path: Path) -> None:
+    """One label of two hundred is another one: too little to see in any curve."""
+    from afbs.experiment import Interrupted
+
+    rng = np.random.default_rng(0)
+    samples, labels = rng.normal(size=(200, 4)).astype(np.float32), np.arange(200) % 3
+    given = {**TINY, "data": (samples, labels), "clusters": {"number": 1}}
+    with pytest.raises(Interrupted):
+        afbs.run(given, folder=tmp_path / "run", on_progress=StopAfter(3))
+    other = labels.copy()
+    other[7] = (other[7] + 1) % 3
+    before = (tmp_path / "run" / "events.jsonl").read_bytes()
+    with pytest.raises(afbs.UserError, match=r"The data is not what the run in .* began with"):
+        afbs.resume(tmp_path / "run", data=(samples, other))
+    assert (tmp_path / "run" / "events.jsonl").read_bytes() == before
+    assert afbs.resume(tmp_path / "run", data=(samples, labels)).done
+
+
+def test_without_its_header_a_run_is_computed_again_and_ends_the_same(
+    reference: dict[str, afbs.Result], tmp_path: Path
+) -> None:
+    from afbs.experiment import Interrupted
+
+    folder = tmp_path / "run"
+    with pytest.raises(Interrupted):
+        afbs.run(TINY, folder=folder, on_progress=StopAfter(5))
+    (folder / "meta.json").unlink()
+    assert digest(afbs.resume(folder)) == digest(reference["afbs"])
+    assert lines(folder) == lines(reference["afbs"].folder)
 
 
 def test_a_torn_checkpoint_is_passed_over_too(reference: dict[str, afbs.Result], tmp_path: Path) -> None:

@@ -47,6 +47,12 @@ def test_what_is_beyond_any_use_is_refused_with_its_range(path: str, value: Any,
     assert complaint in str(refused.value)
 
 
+@pytest.mark.parametrize("value", [[10**5000], 2**63, np.zeros(99), 3 + 4j, [None]], ids=range(5))
+def test_a_model_takes_only_settings_that_its_file_can_hold(value: Any) -> None:
+    with pytest.raises(UserError, match=r"`model.hidden` must be a number, text, or a list or table of them, .* got "):
+        load({"model": {"name": "mlp", "hidden": value}})
+
+
 def written(folder: Path, content: bytes) -> Path:
     path = folder / "own.toml"
     path.write_bytes(content)

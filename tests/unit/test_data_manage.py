@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import hashlib
+import io
 import os
 import shutil
 import tarfile
@@ -210,12 +211,25 @@ def test_importing_something_else_is_refused_and_changes_nothing(place: Path) ->
         manage.take("toy", folder)
     assert not (place / "cache").exists()
     (place / "text.txt").write_text("hello")
-    with pytest.raises(UserError, match=r"text\.txt is no folder and no archive"):
+    with pytest.raises(UserError, match=r"text\.txt is no folder and no archive .*: neither zip nor tar, [^\n]*\.$"):
         manage.take("toy", place / "text.txt")
     with pytest.raises(UserError, match="has no files of 'toy'; expected"):
         manage.take("toy", place)
     with pytest.raises(UserError, match="no file or folder"):
         manage.take("toy", place / "nowhere")
+
+
+def test_an_archive_that_is_cut_short_or_leads_elsewhere_is_not_unpacked(place: Path) -> None:
+    whole = io.BytesIO()
+    with tarfile.open(fileobj=whole, mode="w:gz") as archive:
+        archive.add(binary(place / "downloads"), "toy-binary")
+    (place / "cut.tar.gz").write_bytes(whole.getvalue()[: len(whole.getvalue()) // 2])
+    with pytest.raises(UserError, match=r"cut\.tar\.gz is an archive that is damaged or cut short: [^\n]*\.$"):
+        manage.take("toy", place / "cut.tar.gz")
+    with tarfile.open(place / "elsewhere.tar", "w") as archive:
+        archive.addfile(tarfile.TarInfo("../elsewhere"))
+    with pytest.raises(UserError, match=r"elsewhere\.tar is not unpacked, .*'\.\./elsewhere'"):
+        manage.take("toy", place / "elsewhere.tar")
 
 
 def test_checking_reads_the_files_and_the_converted_copy(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:

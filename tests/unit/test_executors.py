@@ -180,6 +180,22 @@ def test_a_worker_that_dies_is_replaced_and_its_tasks_are_done(processes: Sessio
     processes.store.drop(base)
 
 
+class Deadly(Softmax):
+    def forward(self, x: Tensor) -> Tensor:
+        if self.training:
+            os._exit(3)
+        return super().forward(x)
+
+
+def test_workers_that_keep_dying_say_that_the_run_can_be_resumed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("afbs.executors.processes._LIVES", 0)
+    with working(Processes(workers=1), changed(Deadly)) as session:
+        first, _ = session.store.block(1)
+        session.submit(Train(0, order(0), session.store.put(session.initial()), first))
+        with pytest.raises(WorkerError, match=r"exit code 3 .* last checkpoint and can be resumed\.$"):
+            session.collect()
+
+
 class Raises(Softmax):
     def forward(self, x: Tensor) -> Tensor:
         if self.training:

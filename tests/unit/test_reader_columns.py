@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from afbs.record import reader
-from afbs.record.parsing import EvalLine
+from afbs.record.kinds import EvalLine
 from afbs.record.schema import SCHEMA
 from afbs.types import UserError
 

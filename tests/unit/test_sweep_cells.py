@@ -95,12 +95,23 @@ def test_data_in_memory_are_part_of_an_id() -> None:
         ({"alternatives": {"a": 3}}, "must be a table of settings"),
         ({"test": "anova"}, "`sweep.test`"),
         ({"grid": {"run.seed": list(range(1000)), "training.lr": [float(i + 1) for i in range(1000)]}}, "1,000,000"),
+        ({"grid": 3}, r"`\[sweep.grid\]` must be a table, got 3"),
+        ({"baseline": {"a": 1}}, "`sweep.baseline` must be a valid string"),
+        ({"grid": {"run.seed": [10**5000]}}, "`run.seed` .* got a number of about 5,001 digits"),
         (3, "must be a table"),
     ],
 )
 def test_what_is_wrong_with_a_sweep_is_said(table: Any, words: str) -> None:
     with pytest.raises(afbs.UserError, match=words):
         cells(table)
+
+
+@pytest.mark.parametrize("name", ["/", "..", "a/b", "a\0b", "é" * 101])
+def test_a_sweep_is_not_called_what_no_folder_can_be(name: str) -> None:
+    with pytest.raises(afbs.UserError, match=r"`sweep.name` must be a name that a folder can have"):
+        afbs.sweep({**TINY, "sweep": {"name": name, "grid": {"run.seed": [1]}}})
+    with pytest.raises(afbs.UserError, match=r"`sweep.name` must be a name that a folder can have"):
+        Sweep(name, {"a": TINY}).run()
 
 
 def test_a_baseline_must_be_an_arm() -> None:

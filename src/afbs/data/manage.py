@@ -275,6 +275,8 @@ def _opened(path: Path) -> Iterator[Path]:
         return
     if not path.is_file():
         raise UserError(f"There is no file or folder {path}.")
+    if not zipfile.is_zipfile(path) and not tarfile.is_tarfile(path):
+        raise UserError(f"{path} is no folder and no archive that can be read: neither zip nor tar, packed or not.")
     with tempfile.TemporaryDirectory() as temporary:
         try:
             if zipfile.is_zipfile(path):
@@ -283,6 +285,12 @@ def _opened(path: Path) -> Iterator[Path]:
             else:
                 with tarfile.open(path) as packed:
                     packed.extractall(temporary, filter="data")
+        except tarfile.FilterError as error:
+            raise UserError(f"{path} is not unpacked, for it would write where it has no business: {error}.") from None
         except Exception as error:  # a damaged archive raises nearly anything
-            raise UserError(f"{path} is no folder and no archive that can be read ({error}).") from error
+            raise UserError(f"{path} is an archive that is damaged or cut short: {_first_line(error)}.") from error
         yield Path(temporary)
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).partition("\n")[0].rstrip(".:") or type(error).__name__

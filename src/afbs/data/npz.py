@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import zipfile
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import final
+from typing import Any, final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from afbs.data._own import dataset, file_recipe
 from afbs.data._store import cached
@@ -41,17 +44,40 @@ class Npz(Source):
 
     def _convert(self, path: Path) -> Dataset:
         try:
-            with path.open("rb") as opened, np.load(opened, allow_pickle=False) as file:
-                there = list(file)
-                for name in (self.train_x, self.train_y):
-                    if name not in there:
-                        raise UserError(f"`data.path`: {path} has no array {name!r}; it has: {', '.join(there)}.")
-                test_x, test_y, owners = (
-                    file[name] if name in there else None for name in (self.test_x, self.test_y, self.owners)
-                )
-                arrays = (file[self.train_x], file[self.train_y], test_x, test_y, owners)
-                return dataset(str(path), *arrays, are_numbers=self.numbers)
+            with path.open("rb") as opened:
+                if not zipfile.is_zipfile(opened):
+                    raise UserError(
+                        f"`data.path`: {path} is no .npz file, or it is damaged: it is no archive, such as "
+                        "`numpy.savez` writes."
+                    )
+                opened.seek(0)
+                with np.load(opened, allow_pickle=False) as file:
+                    return self._read(path, file)
         except UserError:
             raise
         except Exception as error:  # a damaged archive raises nearly anything
             raise UserError(f"`data.path`: {path} is no .npz file, or it is damaged ({error}).") from error
+
+    def _read(self, path: Path, file: Mapping[str, NDArray[Any]]) -> Dataset:
+        there = list(file)
+        for name in (self.train_x, self.train_y):
+            if name not in there:
+                raise UserError(f"`data.path`: {path} has no array {name!r}; it has: {', '.join(there)}.")
+        train_x, train_y = _array(path, file, self.train_x), _array(path, file, self.train_y)
+        test_x, test_y, owners = (
+            _array(path, file, name) if name in there else None for name in (self.test_x, self.test_y, self.owners)
+        )
+        return dataset(str(path), train_x, train_y, test_x, test_y, owners, are_numbers=self.numbers)
+
+
+def _array(path: Path, file: Mapping[str, NDArray[Any]], name: str) -> NDArray[Any]:
+    try:
+        return file[name]
+    except ValueError as error:
+        if "allow_pickle" not in str(error):
+            raise
+        raise UserError(
+            f"`data.path`: {path}: the array {name!r} holds Python objects (values of several kinds, or rows of "
+            "different lengths). They are pickled, and nothing is unpickled here, because that can run any code: save "
+            f"it as numbers or text, as in `numpy.savez(…, {name}=values.astype(str))`."
+        ) from None

@@ -71,7 +71,8 @@ class WorkerError(RunError):
 class _Worker:
     def __init__(self, memory: int):
         ours, theirs = socket.socketpair()
-        lifeline, self._held = os.pipe()
+        lifeline, held = os.pipe()
+        self._held: int | None = held
         command = [sys.executable, "-m", "afbs.executors._worker", *map(str, (theirs.fileno(), memory, lifeline))]
         threads = dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"), "1")
         package = str(Path(__file__).parents[2])
@@ -101,8 +102,10 @@ class _Worker:
             self.connection.send((task, slots))
 
     def end(self) -> int:
-        """At once, whatever it is doing. What it exited with."""
-        os.close(self._held)
+        """At once, whatever it is doing. What it exited with; again, too."""
+        if self._held is not None:
+            os.close(self._held)
+            self._held = None  # its number may soon be another file's
         self.connection.close()
         self.process.kill()
         return self.process.wait()

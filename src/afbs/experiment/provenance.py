@@ -127,9 +127,8 @@ def identity(config: Config, data: str) -> str:
 def agreement(config: Config) -> str:
     """A digest of what a server and its real clients must have in common."""
     tables = digests(config)
-    return _digest(
-        [{name: tables[name] for name in ("model", "training", "task", "algorithm")}, config.run.seed, VERSION]
-    )
+    common = {name: tables[name] for name in ("model", "training", "task", "algorithm")}
+    return _digest([common, config.evaluation.held_out, config.run.seed, VERSION])
 
 
 def changed(config: Config, before: Mapping[str, Any]) -> list[str]:

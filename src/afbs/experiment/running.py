@@ -15,6 +15,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
+import numpy as np
 import tomli_w
 from threadpoolctl import threadpool_limits
 
@@ -36,6 +37,8 @@ from afbs.record.seal import lines
 from afbs.record.writer import Writer, create_folder, discard_unless_run, is_begun
 from afbs.types import UserError
 
+_LONGEST = 60
+"""Letters of a run's name in the name of its folder, of which file systems allow 255 bytes."""
 _STOPPING = "Finishing the jobs under way, then saving. Once more ends at once and keeps only the last checkpoint."
 
 
@@ -97,7 +100,7 @@ def resume(
     Objects that were given to `run` and cannot be found by name (a class in a notebook) must be given again.
     """
     path = Path(folder)
-    refuse_strangers(path, ("config.toml", "meta.json", "events.jsonl", "result.json", "model.safetensors"))
+    refuse_strangers(path)
     if is_done(path):
         return Result.open(path)
     known = read_meta(path) if (path / "meta.json").exists() else None
@@ -168,8 +171,9 @@ def _execute(
                 witness = Witness(json.loads(line) for line in lines(folder / "events.jsonl", offset))
                 recorder.resumed(checkpoint.version)
             look = engine.look if config.algorithm.looks else None
-            # One thread: a step is over before a second thread is awake, and the workers need the cores.
-            with stoppable(engine, note), threadpool_limits(1):
+            # One thread: a step is over before a second thread is awake, and the workers need the cores. A model that
+            # diverges is told of by what is recorded, not by numpy.
+            with stoppable(engine, note), threadpool_limits(1), np.errstate(over="ignore", invalid="ignore"):
                 try:
                     engine.go(assembly.schedule(config, there, connection, look), checkpoint, witness)
                 except SafelyStopped:
@@ -242,7 +246,7 @@ def _refuse_live(config: Config) -> None:
 
 def folder_name(name: str) -> str:
     safe = "".join(letter if letter.isalnum() or letter in "-_." else "-" for letter in name)
-    return f"{datetime.now():%Y%m%d-%H%M%S}-{safe}-{secrets.token_hex(2)}"
+    return f"{datetime.now():%Y%m%d-%H%M%S}-{safe[:_LONGEST]}-{secrets.token_hex(2)}"
 
 
 def as_toml(tables: Mapping[str, Any]) -> dict[str, Any]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -56,10 +57,7 @@ def save_checkpoint(folder: Path, checkpoint: Checkpoint) -> Path:
     tensors |= {f"memory/{name}": vector for name, vector in checkpoint.memory.items()}
     tensors |= {f"state/{client}": vector for client, vector in checkpoint.states.items()}
     tensors |= {f"version/{version}": vector for version, vector in checkpoint.versions.items()}
-    facts = {
-        name: getattr(checkpoint, name)
-        for name in ("version", "offset", "seal", "unfit", "run", "wall", "counts", "schema", "afbs")
-    }
+    facts = {name: getattr(checkpoint, name) for name in _FACTS}
     text = json.dumps(facts)
     path = folder / "checkpoints" / f"{checkpoint.version:08d}.safetensors"
     try:
@@ -68,7 +66,8 @@ def save_checkpoint(folder: Path, checkpoint: Checkpoint) -> Path:
     except OSError as error:
         raise RecordError(folder, error) from error
     for old in sorted(path.parent.glob("*.safetensors"))[:-_KEEP]:
-        old.unlink()
+        with suppress(OSError):  # whoever put a folder there may keep it
+            old.unlink()
     return path
 
 

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from afbs.record.parsing import (
+from afbs.record.kinds import (
     ArrivalLine,
     ClientsLine,
     DispatchLine,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Sequence
 from pathlib import Path
 from typing import BinaryIO
 
@@ -17,6 +16,8 @@ _KINDS = (
     (stat.S_ISCHR, "a device"),
     (stat.S_ISBLK, "a device"),
 )
+_FILES = ("config.toml", "meta.json", "events.jsonl", "result.json", "model.safetensors")
+_FOLDER = "checkpoints"
 
 
 def opened(path: Path) -> BinaryIO:
@@ -51,9 +52,13 @@ def unreadable(path: Path, error: OSError | ValueError) -> UserError:
     return UserError(f"`{path}` cannot be read: {reason}.")
 
 
-def refuse_strangers(folder: Path, names: Sequence[str]) -> None:
-    """Whatever is there under these names must be a file of its own, or opening it might never end."""
-    for name in names:
+def refuse_strangers(folder: Path) -> None:
+    """What a run writes must be files of its own and a folder for checkpoints: opening anything else might never end,
+    and writing to it would fail after hours."""
+    for name, fits, kind in (
+        *((name, Path.is_file, "file") for name in _FILES),
+        ("checkpoints", Path.is_dir, "folder"),
+    ):
         path = folder / name
-        if os.path.lexists(path) and not path.is_file():
-            raise UserError(f"`{path}` is not a file. Remove it, and what it held is made again or asked for.")
+        if os.path.lexists(path) and not fits(path):
+            raise UserError(f"`{path}` is not a {kind}. Remove it, and what it held is made again or asked for.")

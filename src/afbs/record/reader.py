@@ -17,7 +17,8 @@ from typing import Any, NamedTuple
 
 from afbs.record.columns import Log
 from afbs.record.files import content, opened, unreadable
-from afbs.record.parsing import Line, Told, parsed, told
+from afbs.record.kinds import Line, Told
+from afbs.record.parsing import parsed, told
 from afbs.record.recorded import Recorded
 from afbs.record.schema import MetaFile, ResultFile, meta_from, result_from
 from afbs.record.seal import Seal

@@ -13,7 +13,7 @@ import numpy as np
 
 from afbs.metrics import UNTOLD, Metric
 from afbs.record.columns import Evals, Floats, Ints, Orders, Steps, Updates
-from afbs.record.parsing import ClientsLine, EndLine, JoinedLine
+from afbs.record.kinds import ClientsLine, EndLine, JoinedLine
 from afbs.record.schema import MetaFile, ResultFile
 
 

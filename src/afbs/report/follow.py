@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from afbs.record import reader
-from afbs.record.parsing import (
+from afbs.record.kinds import (
     ArrivalLine,
     DispatchLine,
     EndLine,

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from afbs.record import reader
-from afbs.record.parsing import EndLine, EvalLine, OtherLine, ResumeLine, StepLine
+from afbs.record.kinds import EndLine, EvalLine, OtherLine, ResumeLine, StepLine
 from afbs.record.recorded import metrics_of, versions_of
 from afbs.report.words import clip
 from afbs.types import UserError

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from afbs.record import reader
-from afbs.record.parsing import ClientsLine, EndLine, EvalLine, ResumeLine, StepLine, Told
+from afbs.record.kinds import ClientsLine, EndLine, EvalLine, ResumeLine, StepLine, Told
 from afbs.report.arms import flatten
 from afbs.types import UserError
 

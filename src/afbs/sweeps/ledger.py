@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import json
+import os
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -11,9 +12,13 @@ from typing import IO, Any, Self, final
 
 from afbs.record.reader import is_done, is_run
 from afbs.record.writer import replace_file
+from afbs.registry import short
 from afbs.sweeps.cells import Cell
 from afbs.types import RunError, UserError
 from afbs.version import VERSION
+
+_LONGEST = 200
+"""Of a folder's name; file systems allow 255 bytes."""
 
 
 @final
@@ -85,6 +90,17 @@ class Ledger:
             for key, row in known["cells"].items():
                 if key in self._cells and row.get("cpu_seconds"):
                     self.costs[key] = float(row["cpu_seconds"])
+
+
+def folder_of(name: str) -> Path:
+    """Where a sweep of this name is kept, unless it is told where."""
+    plain = name.isprintable() and Path(name).name == name != ".." and len(os.fsencode(name)) <= _LONGEST
+    if not plain:
+        raise UserError(
+            f"`sweep.name` must be a name that a folder can have, without slashes and of at most {_LONGEST} bytes, got "
+            f"{short(name)}."
+        )
+    return Path("sweeps") / name
 
 
 def claim(folder: Path, lock: Path) -> IO[bytes]:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Annotated, Any, Literal, final, get_type_hints
 
-from annotated_types import Ge, Gt, Lt
+from annotated_types import Ge, Gt, Le, Lt
 
 from afbs import registry
 from afbs.config import Config, load
@@ -35,9 +35,9 @@ class SearchSettings:
     setting a list of choices, or `{low, high}` with `log` or `step`.
     """
 
-    trials: Annotated[int, Ge(1)] = 20
+    trials: Annotated[int, Ge(1), Le(100_000)] = 20
     """For each arm."""
-    batch: Annotated[int, Ge(1)] = 4
+    batch: Annotated[int, Ge(1), Le(100_000)] = 4
     """Asked for at once, run side by side."""
     sampler: Literal["tpe", "random", "gp", "qmc"] = "tpe"
     """How Optuna chooses what to try."""
@@ -230,7 +230,7 @@ def _distribution(path: str, options: Any) -> Any:
             whole = isinstance(options["low"], int) and isinstance(options["high"], int)
             return (made.IntDistribution if whole else made.FloatDistribution)(**options)
     except (ValueError, TypeError) as error:
-        raise UserError(f"{place} cannot be searched: {error}") from None
+        raise UserError(f"{place} cannot be searched: {str(error).rstrip('.')}.") from None
     raise UserError(f"{place} must be a list of choices, or have `low` and `high` (and `log` or `step`).")
 
 
@@ -240,7 +240,9 @@ def _sampler(chosen: SearchSettings, arm: str, number: int) -> Any:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", _optuna().exceptions.ExperimentalWarning)
         if chosen.sampler == "qmc":
-            return samplers.QMCSampler(seed=chosen.seed)  # a sequence: every trial has its place in the same one
+            return samplers.QMCSampler(
+                seed=chosen.seed % 2**32
+            )  # a sequence: every trial has its place in the same one
         made = {"tpe": samplers.TPESampler, "random": samplers.RandomSampler, "gp": samplers.GPSampler}
         return made[chosen.sampler](seed=seed)
 

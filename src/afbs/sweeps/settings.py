@@ -19,6 +19,7 @@ from afbs.types import UserError
 
 SEED = "run.seed"
 _MOST = 100_000
+_TABLES = ("grid", "alternatives", "search")
 
 
 @dataclass(frozen=True)
@@ -92,7 +93,8 @@ def expanded(what: Described, overrides: Mapping[str, Any] | None = None) -> lis
     for alternative, point in _points(chosen):
         changes = {**chosen.alternatives.get(alternative, {}), **point}
         arm = ", ".join(_words(alternative, point, chosen.grid))
-        name = f"{arm}, seed {point[SEED]}" if SEED in point and arm else arm or f"seed {point.get(SEED, 1)}"
+        seed = _written(point.get(SEED, 1))
+        name = f"{arm}, seed {seed}" if SEED in point and arm else arm or f"seed {seed}"
         try:
             config = load(what.tables, {**_parts_first(changes), **(overrides or {}), "name": name}, what.modules)
         except UserError as error:
@@ -117,12 +119,14 @@ def _words(alternative: str, point: Mapping[str, Any], grid: Mapping[str, Any]) 
             continue
         table, _, key = path.rpartition(".")
         if key == "name":
-            yield str(value)
+            yield _written(value)
         else:
             yield f"{key if keys.count(key) == 1 else f'{table}.{key}'}={_written(value)}"
 
 
 def _written(value: Any) -> str:
+    if isinstance(value, int):
+        return registry.short(value)  # one of thousands of digits is refused later, and cannot be written out
     return f"{value:g}" if isinstance(value, float) else str(value)
 
 
@@ -137,7 +141,7 @@ def _checked(given: Any) -> SweepSettings:
     wanted = get_type_hints(SweepSettings, include_extras=True)
     registry.refuse_unknown("sweep", given, [each.name for each in fields(SweepSettings)])
     values: dict[str, Any] = {
-        key: value if isinstance(value, Mapping) else registry.checked(f"sweep.{key}", wanted[key], value)
+        key: _table(key, value) if key in _TABLES else registry.checked(f"sweep.{key}", wanted[key], value)
         for key, value in given.items()
     }
     if "grid" in values:
@@ -147,11 +151,17 @@ def _checked(given: Any) -> SweepSettings:
             raise UserError(f'`sweep.grid."{path}"` must be a list of values to try, got {registry.short(options)}.')
         repeated = next((value for place, value in enumerate(options) if value in options[:place]), None)
         if repeated is not None:
-            raise UserError(f'`sweep.grid."{path}"` has {repeated!r} twice.')
+            raise UserError(f'`sweep.grid."{path}"` has {registry.short(repeated)} twice.')
     for name, changes in values.get("alternatives", {}).items():
         if not isinstance(changes, Mapping):
             raise UserError(f"`sweep.alternatives.{name}` must be a table of settings, got {registry.short(changes)}.")
     return SweepSettings(**values)
+
+
+def _table(key: str, value: Any) -> Mapping[str, Any]:
+    if not isinstance(value, Mapping):
+        raise UserError(f"`[sweep.{key}]` must be a table, got {registry.short(value)}.")
+    return value
 
 
 def _flat(grid: Mapping[str, Any]) -> dict[str, Any]:

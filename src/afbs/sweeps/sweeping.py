@@ -13,7 +13,7 @@ from afbs.experiment.result import Result
 from afbs.sweeps.cells import Cell
 from afbs.sweeps.conducting import Conductor, Runner
 from afbs.sweeps.display import displayed
-from afbs.sweeps.ledger import Ledger, claim
+from afbs.sweeps.ledger import Ledger, claim, folder_of
 from afbs.sweeps.local import LocalRunner
 from afbs.sweeps.outcome import Measure, Outcome, measures_of
 from afbs.sweeps.settings import Described, described, expanded
@@ -99,7 +99,7 @@ class Sweep:
         A cell that fails does not stop the others; `failed` names it. With `results`, what is small enough to be
         committed is written there as well. A cell under way is given up when `enough`, told its folder, says so.
         """
-        place = Path(folder) if folder else Path("sweeps") / self.name
+        place = Path(folder) if folder else folder_of(self.name)
         with Ledger(place, self.name, self.cells) as ledger:
             done = [cell for cell in self.cells if ledger.is_done(cell)]
             if done and on_note:
@@ -152,7 +152,7 @@ def sweep(
     With a table `[sweep.search]` settings are searched first.
     """
     what = described(source)
-    place = Path(folder) if folder else Path("sweeps") / what.settings.name
+    place = Path(folder) if folder else folder_of(what.settings.name)
     number = what.settings.cores if cores is None else cores
     cells = _searched(what, overrides, place, number, progress) if what.settings.search else expanded(what, overrides)
     chosen = what.settings
