@@ -92,8 +92,9 @@ def test_lenet5_is_right(driver: list[str], shape: tuple[int, ...]) -> None:
 @pytest.mark.parametrize("kernel", [3, 5])
 def test_the_layer_is_right(driver: list[str], kernel: int, margin: int) -> None:
     rng = np.random.default_rng(kernel + margin)
-    for _ in range(25):
-        n, channels, outputs = (int(rng.integers(1, most)) for most in (4, 20, 36))
+    for turn in range(25):
+        sizes = (4, 20, 36) if turn % 2 else (7, 40, 90)
+        n, channels, outputs = (int(rng.integers(1, most)) for most in sizes)
         height, width = (int(side) for side in rng.integers(kernel + 1, 24, 2))
         torch.manual_seed(0)
         layer = ConvPoolReLU(channels, outputs, kernel, padding=margin)
@@ -113,6 +114,14 @@ def test_the_layer_is_right(driver: list[str], kernel: int, margin: int) -> None
 
 
 def test_numbers_that_are_none_break_no_bounds(driver: list[str]) -> None:
+    torch.manual_seed(0)
+    for channels, outputs, kernel in ((2, 7, 3), (16, 32, 3), (16, 40, 5)):
+        layer, images = ConvPoolReLU(channels, outputs, kernel, padding=1), torch.randn(3, channels, 9, 10)
+        images[1, 0, 3, 3], images[2, 0, 0, 0] = float("nan"), float("inf")
+        assert layer.bias is not None
+        weights = torch.randn(three_layers(layer)(images).shape)
+        head = [1, channels, 9, 10, 1, kernel, outputs, 3]
+        assert answer(driver, head, images, layer.weight.detach(), layer.bias.detach(), weights).isnan().any()
     for shape in (COLOUR, GREY, (2, 33, 47)):
         x, y = batch(shape, 10, 5)
         x[1, 0, 3, 3], x[2, 0, 0, 0] = float("nan"), float("inf")
