@@ -32,22 +32,28 @@ class Build:
     compiler: str
     flags: tuple[str, ...]
     runner: tuple[str, ...] = ()
-    needs: str = ""
+    processor: str = ""
+    packages: str = ""
 
-    def possible(self) -> bool:
-        there = all(map(shutil.which, (self.compiler, *self.runner)))
+    def missing(self) -> str:
+        """What this build needs and is not here."""
+        programs = [name for name in (self.compiler, *self.runner) if not shutil.which(name)]
+        if programs:
+            return f"{' and '.join(programs)} (Debian: apt-get install {self.packages or self.compiler})"
         flags = Path("/proc/cpuinfo").read_text() if Path("/proc/cpuinfo").exists() else ""
-        return there and self.needs in flags
+        return "" if self.processor in flags else f"a processor with {self.processor}"
 
 
 BUILDS = {
     "sanitized": Build("gcc", SANITIZED),
-    "sanitized avx2": Build("gcc", (*SANITIZED, "-mavx2", "-mfma"), needs="avx2"),
-    "sanitized avx512": Build("gcc", (*SANITIZED, *AVX512), needs="avx512bw"),
+    "sanitized avx2": Build("gcc", (*SANITIZED, "-mavx2", "-mfma"), processor="avx2"),
+    "sanitized avx512": Build("gcc", (*SANITIZED, *AVX512), processor="avx512bw"),
     "plain": Build("gcc", ("-O3", "-fno-predictive-commoning")),
     "plain with little effort": Build("gcc", ("-O1",)),
     "clang": Build("clang", ("-O3",)),
-    "aarch64": Build("aarch64-linux-gnu-gcc", ("-O3", "-static"), ("qemu-aarch64",)),
+    "aarch64": Build(
+        "aarch64-linux-gnu-gcc", ("-O3", "-static"), ("qemu-aarch64",), packages="gcc-aarch64-linux-gnu qemu-user"
+    ),
 }
 
 
@@ -55,8 +61,8 @@ BUILDS = {
 def driver(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> list[str]:
     """The command that runs `native_driver.c` with the kernels of one build."""
     build = BUILDS[request.param]
-    if not build.possible():
-        pytest.skip(f"{build.compiler} {' '.join(build.runner)} or the processor is missing")
+    if build.missing():
+        pytest.skip(f"this needs {build.missing()}")
     program = tmp_path_factory.mktemp("driver") / "driver"
     sources = [str(ROOT / "native/kernels.c"), str(ROOT / "tests/native_driver.c")]
     common = ["-std=gnu11", "-Wno-psabi", f"-I{ROOT / 'native'}", "-DAFBS_TABLE=afbs_here"]
