@@ -96,6 +96,9 @@ def test_data_in_memory_are_part_of_an_id() -> None:
         ({"test": "anova"}, "`sweep.test`"),
         ({"grid": {"run.seed": list(range(1000)), "training.lr": [float(i + 1) for i in range(1000)]}}, "1,000,000"),
         (3, "must be a table"),
+        ({"grid": 3}, "`sweep.grid` must be a table, got 3"),
+        ({"name": "../elsewhere"}, "must be the name of a folder"),
+        ({"name": ".."}, "must be the name of a folder"),
     ],
 )
 def test_what_is_wrong_with_a_sweep_is_said(table: Any, words: str) -> None:

@@ -19,6 +19,7 @@ from afbs.types import UserError
 
 SEED = "run.seed"
 _MOST = 100_000
+_TABLES = ("grid", "alternatives", "search")
 
 
 @dataclass(frozen=True)
@@ -136,10 +137,18 @@ def _checked(given: Any) -> SweepSettings:
         raise UserError(f"`[sweep]` must be a table, got {registry.short(given)}.")
     wanted = get_type_hints(SweepSettings, include_extras=True)
     registry.refuse_unknown("sweep", given, [each.name for each in fields(SweepSettings)])
+    for key in _TABLES:
+        if not isinstance(given.get(key, {}), Mapping):
+            raise UserError(f"`sweep.{key}` must be a table, got {registry.short(given[key])}.")
     values: dict[str, Any] = {
-        key: value if isinstance(value, Mapping) else registry.checked(f"sweep.{key}", wanted[key], value)
+        key: value if key in _TABLES else registry.checked(f"sweep.{key}", wanted[key], value)
         for key, value in given.items()
     }
+    name = values.get("name", "")
+    if name == ".." or Path(name).name != name:
+        raise UserError(
+            f"`sweep.name` must be the name of a folder, not a path, got {name!r}; `--folder` takes a path."
+        )
     if "grid" in values:
         values["grid"] = _flat(values["grid"])
     for path, options in values.get("grid", {}).items():
