@@ -166,12 +166,13 @@ class Crew:
         return reply.results
 
     def _hand_out(self) -> None:
+        """Where an actor has work, a handful of tasks waits: the server is about to send more that can go with it."""
         while self._waiting and self._actors:
             actor = min(self._actors, key=lambda actor: len(actor.calls))
-            if len(actor.calls) >= CALLS:
-                return
             under_way = sum(len(call.tasks) for actor in self._actors for call in actor.calls)
             share = (len(self._waiting) + under_way) // (CALLS * len(self._actors))
+            if len(actor.calls) >= CALLS or (actor.calls and 2 * len(self._waiting) < share):
+                return
             self._call(actor, self._next(max(1, share)))
 
     def _next(self, number: int) -> list[Handed]:
