@@ -72,6 +72,17 @@ def test_while_cells_are_many_each_has_one_core(tmp_path: Path) -> None:
     assert actor.most == 2
 
 
+def test_what_takes_longest_is_begun_first_once_that_is_known(tmp_path: Path) -> None:
+    """A cell of each arm was paid for before: b's cost 30 s, c's 20 s, a's 10 s."""
+    arms = {seed: arm for arm, seeds in {"a": (1, 2), "b": (3, 4), "c": (5, 6)}.items() for seed in seeds}
+    cells = [Cell(cell.name, cell.config, arms[int(cell.name)]) for cell in some(6)]
+    with Ledger(tmp_path, "played", cells) as ledger:
+        ledger.costs = {cells[0].id: 10.0, cells[2].id: 30.0, cells[4].id: 20.0}
+        actor = Actor({})
+        Conductor(cells, ledger, actor, 1, lambda state: None).go()
+    assert [name for name, _ in actor.started] == ["3", "4", "5", "6", "1", "2"]
+
+
 def test_one_cell_has_all_cores(tmp_path: Path) -> None:
     actor = Actor({})
     conducted(tmp_path, some(1, executor__name="processes"), actor, 4)

@@ -20,7 +20,7 @@ from afbs.sweeps.estimate import Meter
 from afbs.sweeps.ledger import Ledger
 
 _TURN_SECONDS = 0.5
-_WORTH_SECONDS = 12.0
+_WORTH_SECONDS = 6.0
 """A cell is started again with more cores if that ends it sooner by more than this: starting costs seconds."""
 
 
@@ -143,15 +143,21 @@ class Conductor:
     def _start(self) -> None:
         while self._waiting:
             free = self._cores - sum(self._running.values())
-            cell = self._waiting[0]
+            cell = self._longest()
             wanted = min(self._most(cell), max(1, free // len(self._waiting)))
             if self._alone(cell):
                 wanted = self._cores
             if wanted > free:
                 return
-            self._waiting.popleft()
+            self._waiting.remove(cell)
             self._running[cell.id] = wanted
             self._runner.start(cell, self._ledger.place(cell), wanted)
+
+    def _longest(self) -> Cell:
+        """Of those that wait, so that short ones are left to fill the cores at the end. As long as nothing has been
+        measured, the first."""
+        lefts = self._meter.lefts(cell.id for cell in self._waiting)
+        return max(self._waiting, key=lambda cell: lefts.get(cell.id, 0.0))
 
     def _widen(self) -> None:
         """When no cell waits for the cores that are free, the one that needs longest is given them.
