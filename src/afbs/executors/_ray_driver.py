@@ -85,10 +85,12 @@ def _listen(connection: Connection, crew: Crew) -> None:
     try:
         while True:
             crew.hear(connection.recv())
-    except (EOFError, OSError):
+    except (EOFError, ConnectionError):
         with suppress(Exception):
             crew.ray.shutdown()
         os._exit(0)
+    except Exception as error:
+        crew.fail(error)
 
 
 @final
@@ -124,7 +126,8 @@ class Crew:
         self._versions: dict[int, Any] = {}
         self._tries: dict[int, int] = {}
         self._waiting: deque[Handed] = deque()
-        self._ended: SimpleQueue[tuple[_Call | None, Future[Any]]] = SimpleQueue()
+        self._called = 0
+        self._ended: SimpleQueue[tuple[_Call, Future[Any]] | Exception] = SimpleQueue()
         self._lock = threading.Lock()
         self._actors = [self._actor() for _ in range(self._size())]
         self.number = len(self._actors)
@@ -140,16 +143,20 @@ class Crew:
                     self._waiting.append(one)
             self._hand_out()
 
+    def fail(self, error: Exception) -> None:
+        """Let whoever asks for results have this."""
+        self._ended.put(error)
+
     def results(self) -> tuple[Any, ...]:
         """What the next call to end gave; nothing if its actor has died, and its tasks are for others."""
-        call, ended = self._ended.get()
-        if call is None:
-            ended.result()
-            return ()
+        ended = self._ended.get()
+        if isinstance(ended, Exception):
+            raise ended
+        call, future = ended
         if call not in call.actor.calls:
             return ()  # of an actor that is known to have died
         try:
-            reply = _checked(ended.result())
+            reply = _checked(future.result())
         except (self.ray.exceptions.RayActorError, self.ray.exceptions.ObjectLostError):
             self._give_up(call.actor)
             return ()
@@ -160,6 +167,7 @@ class Crew:
                     np.copyto(self.arena.get(slot), next(vectors))
         with self._lock:
             del call.actor.calls[call]
+            self._called -= len(call.tasks)
             for task, _, _ in call.tasks:
                 self._tries.pop(task.task, None)
             self._hand_out()
@@ -169,8 +177,7 @@ class Crew:
         """Where an actor has work, a handful of tasks waits: the server is about to send more that can go with it."""
         while self._waiting and self._actors:
             actor = min(self._actors, key=lambda actor: len(actor.calls))
-            under_way = sum(len(call.tasks) for actor in self._actors for call in actor.calls)
-            share = (len(self._waiting) + under_way) // (CALLS * len(self._actors))
+            share = (len(self._waiting) + self._called) // (CALLS * len(self._actors))
             if len(actor.calls) >= CALLS or (actor.calls and 2 * len(self._waiting) < share):
                 return
             self._call(actor, self._next(max(1, share)))
@@ -194,6 +201,7 @@ class Crew:
             Given(task, version, self.arena.get(slots[0]).copy() if slots else None) for task, slots, version in tasks
         ]
         call = _Call(actor, tasks)
+        self._called += len(tasks)
         actor.calls[call] = reference = actor.handle.do.remote(given, there)
         reference.future().add_done_callback(lambda future: self._ended.put((call, future)))
 
@@ -202,6 +210,7 @@ class Crew:
         with self._lock:
             calls = [call.tasks for call in actor.calls]
             actor.calls.clear()
+            self._called -= sum(map(len, calls))
             self._actors.remove(actor)
             for task, _, _ in calls[0]:
                 self._tries[task.task] = self._tries.get(task.task, 1) + 1
@@ -215,17 +224,14 @@ class Crew:
 
     def _hire(self) -> None:
         """Another actor. Where a node is gone there may be no place for it, and those who are left go on meanwhile."""
-        outcome: Future[None] = Future()
         try:
             fresh = self._actor()
             self._briefed([fresh])
             with self._lock:
                 self._actors.append(fresh)
                 self._hand_out()
-            outcome.set_result(None)
         except Exception as error:
-            outcome.set_exception(error)
-        self._ended.put((None, outcome))
+            self.fail(error)
 
     def _size(self) -> int:
         """As many as were asked for, or as the cluster has room for."""

@@ -34,8 +34,9 @@ from afbs.types import Assignment, Evaluated, Fetch, Matrix, RunError, Shipped, 
 _CALL_SECONDS = 0.25
 _CALL_TASKS = 64
 _CALL_BYTES = 1 << 26
-"""A call costs some milliseconds of processor time, so short tasks share one: as many as take so long, but not more,
-and not more bytes."""
+_COST_SECONDS = 0.003
+"""A call costs one process here so much processor time, for all workers. So short tasks share one: as many as take so
+long, or as keep that process half idle; but not more than so many, and not more bytes."""
 _GROWTH, _RETREAT = 1.05, 0.5
 """How the number of tasks under way changes: while the server has enough of them, and when it has run out."""
 _LEARNING = 0.05
@@ -132,7 +133,8 @@ class RaySession(LocalSession):
             raise
         size = len(self._initial)
         self._most = max(1, min(_CALL_TASKS, _CALL_BYTES // (4 * max(1, size))))
-        self._task_seconds = _CALL_SECONDS
+        self._call_seconds = max(_CALL_SECONDS, 2 * _COST_SECONDS * self.workers)
+        self._task_seconds = self._call_seconds
         self._least = self.depth = CALLS * self.workers
         self._room = float(self.depth)
         self._outgoing: list[Any] = []
@@ -171,7 +173,7 @@ class RaySession(LocalSession):
         has would wait for the last of it, and its workers for the server."""
         for result in found:
             self._task_seconds += _LEARNING * (result.seconds - self._task_seconds)
-        fitting = int(_CALL_SECONDS / max(self._task_seconds, 1e-6))
+        fitting = int(self._call_seconds / max(self._task_seconds, 1e-6))
         most = self._least * max(1, min(fitting, self._most))
         self._room = min(max(self._room * (_RETREAT if dry else _GROWTH), self._least), most)
         self.depth = int(self._room)
