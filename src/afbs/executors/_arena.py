@@ -20,7 +20,7 @@ from afbs.types import Matrix, Vector
 
 _ALIGNMENT = 64
 _LARGE = 4 << 20
-"""Bytes of a row from which on its memory is given back when it is free. To have it anew costs a fault for every page."""
+"""Bytes of a row from which on its memory is given back when it is free; having it anew costs a fault a page."""
 
 
 @final
