@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -124,3 +126,13 @@ def test_a_configuration_with_a_sweep_is_not_run_as_one(tmp_path: Path) -> None:
 @pytest.mark.parametrize("path", SWEEPS, ids=lambda path: path.stem)
 def test_every_example_of_a_sweep_has_cells(path: Path) -> None:
     assert expanded(described(path))
+
+
+def test_the_process_that_conducts_a_sweep_does_not_load_torch() -> None:
+    """Its cells do, each in its own process; waiting for it before they are begun would be time lost to all cores."""
+    script = (
+        "import sys; from afbs.sweeps import sweeping; from afbs.sweeps.settings import described, expanded; "
+        f"assert expanded(described({str(SWEEPS[0])!r})); print('torch' in sys.modules)"
+    )
+    said = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout
+    assert said == "False\n"
