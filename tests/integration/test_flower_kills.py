@@ -139,7 +139,7 @@ def test_a_server_that_asks_for_ever_for_a_superlink_that_is_gone_ends_when_it_i
             time.sleep(0.01)
         raise AssertionError("It was not interrupted.")
 
-    grid.pull_messages = gone  # type: ignore[method-assign]
+    grid.pull_messages = gone  # type: ignore[method-assign, assignment]
     with pytest.raises(KeyboardInterrupt):
         deployment.serve(grid)
     assert 0 < len(deployment.recorded("step")) < 8

@@ -115,8 +115,8 @@ class Cluster:
         """Nothing of an earlier fleet is left, but for what its nodes keep and the secret that they share."""
         for old in ("logs", "flwr", "keys"):
             shutil.rmtree(self.folder / old, ignore_errors=True)
-        for old in self.folder.glob("superlink.db*"):  # a killed database leaves what it had not written into it yet
-            old.unlink()
+        for part in self.folder.glob("superlink.db*"):  # a killed database leaves what it had not written into it yet
+            part.unlink()
         for new in ("logs", "flwr", "keys", "nodes"):
             (self.folder / new).mkdir(parents=True, exist_ok=True)
         if not (self.folder / "label-secret").exists():
