@@ -112,8 +112,9 @@ class Cluster:
             raise
 
     def _clear(self) -> None:
-        """Nothing of an earlier fleet is left, but for what its nodes keep and the secret that they share."""
-        for old in ("logs", "flwr", "keys"):
+        """Nothing of an earlier fleet is left, but for what its nodes keep, the secret that they share, and the apps
+        that were run on it: who simulates a run again needs its network."""
+        for old in ("logs", "keys"):
             shutil.rmtree(self.folder / old, ignore_errors=True)
         for part in self.folder.glob("superlink.db*"):  # a killed database leaves what it had not written into it yet
             part.unlink()
