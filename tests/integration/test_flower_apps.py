@@ -250,10 +250,12 @@ def test_what_a_killed_fleet_left_is_said_and_stopped_before_the_next(household:
     while household.alive:
         time.sleep(0.05)
     (household.folder / "superlink.db-wal").write_text("what a killed database left")
+    (household.folder / "flwr" / "apps").mkdir()
     assert "1 processes that they started are left" in fleet(household, "status")
     household.up(1, household.folder / "runs")
     assert not before & set(household.running())
     assert not (household.folder / "superlink.db-wal").exists()
+    assert (household.folder / "flwr" / "apps").exists(), "what was run is simulated again with its own network"
 
 
 def test_a_fleet_whose_superlink_is_gone_says_so(household: Cluster, tmp_path: Path) -> None:

@@ -112,11 +112,12 @@ class Cluster:
             raise
 
     def _clear(self) -> None:
-        """Nothing of an earlier fleet is left, but for what its nodes keep and the secret that they share."""
-        for old in ("logs", "flwr", "keys"):
+        """Nothing of an earlier fleet is left, but for what its nodes keep, the secret that they share, and the apps
+        that were run on it: who simulates a run again needs its network."""
+        for old in ("logs", "keys"):
             shutil.rmtree(self.folder / old, ignore_errors=True)
-        for old in self.folder.glob("superlink.db*"):  # a killed database leaves what it had not written into it yet
-            old.unlink()
+        for part in self.folder.glob("superlink.db*"):  # a killed database leaves what it had not written into it yet
+            part.unlink()
         for new in ("logs", "flwr", "keys", "nodes"):
             (self.folder / new).mkdir(parents=True, exist_ok=True)
         if not (self.folder / "label-secret").exists():
