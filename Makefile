@@ -13,6 +13,7 @@ run: .venv/.base
 test: .venv/.dev browser lint
 	$(BIN)/python -m pytest -n 2 --dist loadfile -m "not long"
 
+# The kernels are built by clang and for aarch64, too, where these are: clang, gcc-aarch64-linux-gnu, qemu-user.
 test-long: .venv/.dev browser
 	$(BIN)/python -m pytest -m long
 

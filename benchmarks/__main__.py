@@ -9,10 +9,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from benchmarks import cluster, deployment, kernels, loading, overhead, planner, server, throughput, workload
+from benchmarks import cluster, curves, deployment, kernels, loading, overhead, planner, server, throughput, workload
 
 RESULTS = Path(__file__).parent / "results"
-NAMES = ("throughput", "kernels", "overhead", "planner", "server", "loading", "cluster", "deployment")
+NAMES = ("throughput", "kernels", "curves", "overhead", "planner", "server", "loading", "cluster", "deployment")
 
 
 def main() -> None:
@@ -26,6 +26,7 @@ def main() -> None:
             lambda: throughput.measure(1 if options.quick else 3, 0.05 if options.quick else workload.DAYS),
         ),
         "kernels": (kernels, lambda: kernels.measure(2 if options.quick else 8)),
+        "curves": (curves, lambda: curves.measure(0.5 if options.quick else 2.0)),
         "overhead": (overhead, lambda: overhead.measure(*((0.05, 0.1) if options.quick else (0.5, 1.0)))),
         "planner": (planner, lambda: planner.measure(10**4 if options.quick else 10**6, 70_000)),
         "server": (server, lambda: server.measure(200 if options.quick else 1000)),

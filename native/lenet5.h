@@ -60,16 +60,8 @@ INLINE parameters split(network net, const float *vector) {
     return p;
 }
 
-/* Hands out parts of `room`, each on a cache line of its own. Without a room it only counts. */
-INLINE float *take(float *room, int64_t *used, int64_t floats) {
-    const int64_t first = *used;
-    *used += (floats + 15) / 16 * 16;
-    return room ? room + first : 0;
-}
-
 static int64_t divide(network net, float *room, workspace *w) {
-    int64_t used = 0;
-    if (room) used = (64 - (uintptr_t)room % 64) % 64 / sizeof(float);
+    int64_t used = unused_floats(room);
 #define TAKE(floats) take(room, &used, floats)
     w->packed1 = TAKE(packed_length(net.first));
     w->packed2 = TAKE(packed_length(net.second));
@@ -100,7 +92,7 @@ static int64_t divide(network net, float *room, workspace *w) {
     w->from2 = (int32_t *)TAKE(TOGETHER * w->from2_length);
     w->list = (entry *)TAKE(2 * longest_list(net.first));
 #undef TAKE
-    return used + 16;
+    return used + LINE;
 }
 
 static void copy_rows(int rows, int length, const float *from, int from_row, float *to, int to_row) {

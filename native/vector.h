@@ -56,6 +56,17 @@ INLINE int rounded(int n) { return (n + LANES - 1) / LANES * LANES; }
 INLINE int narrow_rounded(int n) { return (n + NARROW - 1) / NARROW * NARROW; }
 INLINE int at_most(int n, int most) { return n < most ? n : most; }
 
+/* Floats of a cache line, and of a room those before its first one. */
+enum { LINE = 16 };
+INLINE int64_t unused_floats(const float *room) { return (64 - (uintptr_t)room % 64) % 64 / sizeof(float); }
+
+/* Hands out parts of `room`, each on a cache line of its own. Without a room it only counts. */
+INLINE float *take(float *room, int64_t *used, int64_t floats) {
+    const int64_t first = *used;
+    *used += (floats + LINE - 1) / LINE * LINE;
+    return room ? room + first : 0;
+}
+
 /* Whether there is a value that is not finite: zero times that is NaN. */
 static __attribute__((noinline)) int any_wild(const float *values, int64_t n) {
     vec sums = splat(0);

@@ -19,10 +19,10 @@ from afbs.clients.workload import Workload
 from afbs.config import Config, load
 from afbs.executors.inline import InlineSession
 from afbs.experiment.assembly import schedule
+from afbs.experiment.result import Result
 from afbs.experiment.serving import serve
 from afbs.experiment.verifying import clients
 from afbs.interfaces import Brief, Source
-from afbs.record.result import Result
 from afbs.record.seal import lines
 from afbs.transports.flower.fleet import FlowerFleet
 from afbs.transports.replay import Replay

@@ -116,6 +116,24 @@ def equality(folder: Path) -> Any:
     return found
 
 
+def node_lost(folder: Path) -> Any:
+    """The sha256 of final models: by this process, and on two nodes of which one is lost and not replaced."""
+
+    def kill() -> None:
+        (second,) = [
+            number for number in pids("raylet/raylet") if b"--head" not in Path(f"/proc/{number}/cmdline").read_bytes()
+        ]
+        os.kill(second, signal.SIGKILL)
+
+    with two_nodes() as address:
+        on_ray = {"name": "ray", "address": address, "workers": 2}
+        there = afbs.run(
+            tables("afbs"), folder=folder / "ray", executor=on_ray, progress=False, on_progress=once(2, kill)
+        )
+    here = afbs.run(tables("afbs"), folder=folder / "here", executor={"name": "inline"}, progress=False)
+    return [(run.record.result or {})["sha256"] for run in (there, here)]
+
+
 def head_lost(folder: Path) -> Any:
     """What is said when the head is gone, and the final model of the run that goes on from its folder."""
 

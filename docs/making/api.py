@@ -15,7 +15,7 @@ _GROUPS = {
     ),
     "algorithm": (
         "Writing an algorithm",
-        "Algorithm Pool Ask Order Update Step Buffer ClientInfo LocalRule Key Vector Matrix Memory Facts ClientId "
+        "Algorithm Averaging Pool Ask Order Update Step Buffer ClientInfo LocalRule Key Vector Matrix Memory Facts ClientId "
         "Latency Availability",
     ),
     "task": ("Writing a task", "Task Metric"),

@@ -9,16 +9,17 @@ from afbs.version import VERSION
 
 if TYPE_CHECKING:
     from afbs.config import load as configure
+    from afbs.core.averaging import Averaging
     from afbs.core.buffer import Buffer
     from afbs.core.selection import gradient_select
     from afbs.experiment import Interrupted, resume, run, verify
     from afbs.experiment.exporting import export_model, model
+    from afbs.experiment.result import Result, load
     from afbs.experiment.serving import serve
     from afbs.experiment.tracing import export_trace
     from afbs.interfaces import Algorithm, Availability, Latency, LocalRule, Pool, Task
     from afbs.metrics import Metric
     from afbs.population import populate
-    from afbs.record.result import Result, load
     from afbs.seeds import Key
     from afbs.sweeps import Outcome, Sweep, compare, sweep
     from afbs.types import (
@@ -40,6 +41,7 @@ __all__ = [
     "Algorithm",
     "Ask",
     "Availability",
+    "Averaging",
     "Buffer",
     "ClientId",
     "ClientInfo",
@@ -85,13 +87,14 @@ _HOMES = {
     **dict.fromkeys(("Interrupted", "resume", "run", "verify"), "afbs.experiment"),
     **dict.fromkeys(("Outcome", "Sweep", "compare", "sweep"), "afbs.sweeps"),
     **dict.fromkeys(("export_model", "model"), "afbs.experiment.exporting"),
+    "Averaging": "afbs.core.averaging",
     "Buffer": "afbs.core.buffer",
     "Key": "afbs.seeds",
     "Metric": "afbs.metrics",
-    "Result": "afbs.record.result",
+    "Result": "afbs.experiment.result",
     "export_trace": "afbs.experiment.tracing",
     "gradient_select": "afbs.core.selection",
-    "load": "afbs.record.result",
+    "load": "afbs.experiment.result",
     "populate": "afbs.population",
     "serve": "afbs.experiment.serving",
 }

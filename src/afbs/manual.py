@@ -35,12 +35,12 @@ class Setting(NamedTuple):
 
 
 def settings(part: Any) -> list[Setting]:
-    """Every setting of a part's class, in the order in which it is written."""
+    """Every setting of a part's class, in the order in which its constructor takes them."""
     if dataclasses.is_dataclass(part) and isinstance(part, type):
         types, told = get_type_hints(part, include_extras=True), _told(part)
         return [
             Setting(each.name, _takes(types[each.name]), _default(each), told.get(each.name, ""))
-            for each in dataclasses.fields(part)
+            for each in sorted(dataclasses.fields(part), key=lambda field: field.kw_only is True)
             if each.init
         ]
     types, told = get_type_hints(part.__init__, include_extras=True), _paragraphs(part)

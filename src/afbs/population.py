@@ -78,24 +78,31 @@ def populate(config: Config) -> Population:
         most = max(1, awaits // 2)  # more clusters would leave a buffer fewer than two updates of each to compare
         grouping = config.clusters.group(counts, Key.root(config.run.seed, "clusters"), most)
     cluster_of = grouping.cluster_of if grouping else {}
-    split, held = _holding_out(split, config.evaluation.held_out, Key.root(config.run.seed, "held out"))
+    split, held = _holding_out(split, config.evaluation.held_out, holding_key(config.run.seed))
     clients = [
         ClientInfo(client, len(chosen), cluster_of.get(client, 0)) for client, chosen in enumerate(split.indices)
     ]
     return Population(dataset, split, grouping, clients, held)
 
 
+def holding_key(seed: int) -> Key:
+    """By which clients draw what they keep for testing; each has a child of it."""
+    return Key.root(seed, "held out")
+
+
+def held_out(chosen: NDArray[np.int64], share: float, key: Key) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """What a client trains on, and what it keeps for testing; who has one sample trains on it."""
+    number = min(len(chosen) - 1, max(1, round(share * len(chosen)))) if share else 0
+    drawn = key.generator().permutation(len(chosen))
+    return chosen[np.sort(drawn[number:])], chosen[np.sort(drawn[:number])]
+
+
 def _holding_out(split: Split, share: float, key: Key) -> tuple[Split, Sequence[NDArray[np.int64]]]:
-    """What clients train on, and what each keeps for testing; who has one sample trains on it."""
+    """What clients train on, and what each keeps for testing."""
     if not share:
         return split, ()
-    train, held = [], []
-    for client, chosen in enumerate(split.indices):
-        number = min(len(chosen) - 1, max(1, round(share * len(chosen))))
-        drawn = key.child(client).generator().permutation(len(chosen))
-        held.append(chosen[np.sort(drawn[:number])])
-        train.append(chosen[np.sort(drawn[number:])])
-    return replace(split, indices=train), held
+    parts = [held_out(chosen, share, key.child(client)) for client, chosen in enumerate(split.indices)]
+    return replace(split, indices=[train for train, _ in parts]), [held for _, held in parts]
 
 
 def _with_validation(dataset: Dataset, share: float, key: Key) -> tuple[Dataset, NDArray[np.int64]]:

@@ -231,8 +231,12 @@ def test_an_update_that_is_not_finite_is_rejected_and_recorded_and_the_rest_coun
     assert facts["jobs"]["trained"] == updates["used"] + updates["rejected"]
 
 
+NOTHING = "Not one of [0-9]+ updates was finite, so the model is what it was at first. `task`: Classification.loss"
+
+
 def test_a_step_of_which_nothing_is_finite_leaves_the_model_as_it_was(tmp_path: Path) -> None:
-    result = run(tmp_path, **{"training.lr": 1e30})
+    with pytest.warns(RuntimeWarning, match=NOTHING):
+        result = run(tmp_path, **{"training.lr": 1e30})
     assert result.record.result is not None
     assert result.record.result["updates"]["used"] == 0
     assert result.record.result["updates"]["rejected"] == result.record.result["jobs"]["trained"] > 0
@@ -391,8 +395,20 @@ def test_a_record_with_a_torn_last_line_can_still_be_read(tmp_path: Path) -> Non
     assert afbs.load(result.folder).final == result.final
 
 
+def test_a_training_function_none_of_whose_updates_is_finite_is_named(tmp_path: Path) -> None:
+    def burst(model: nn.Module, data: Any, order: Any) -> dict[str, float]:
+        nn.init.constant_(next(model.parameters()), torch.inf)
+        return {}
+
+    said: list[str] = []
+    run(tmp_path, on_note=said.append, **{"training.function": burst})
+    assert "`training.function`: " in said[-1]
+    assert "burst gives numbers that are not finite, or `training.lr` = 0.1 is too large." in said[-1]
+
+
 def test_numbers_in_the_record_are_all_finite_json(tmp_path: Path) -> None:
-    result = run(tmp_path, **{"training.lr": 1e30})
+    with pytest.warns(RuntimeWarning, match=NOTHING):
+        result = run(tmp_path, **{"training.lr": 1e30})
 
     def refuse(name: str) -> None:
         raise AssertionError(f"{name} is not JSON")

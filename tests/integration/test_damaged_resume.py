@@ -46,9 +46,9 @@ def tried(seed: int, runs: tuple[Path, Path, afbs.Result], place: Path) -> str:
     shutil.copytree(runs[0], folder)
     what = damage(folder, runs[1], random.Random(seed))
     # Every checkpoint waits for the disk: most cases do without, and some write one after every step.
-    seldom: dict[str, Any] = {"run.checkpoint_seconds": 60.0 if seed % 4 else 0.0}
+    seconds = 60.0 if seed % 4 else 0.0
     try:
-        result = afbs.resume(folder, progress=False, **seldom)
+        result = afbs.resume(folder, progress=False, run={"checkpoint_seconds": seconds})
         outcome = "refused"
         if result.done:
             assert result.params.tobytes() == runs[2].params.tobytes(), what

@@ -50,6 +50,7 @@ def test_the_network_comes_back_with_the_final_weights(tmp_path: Path) -> None:
         assert not module.training
         flat = torch.cat([parameter.detach().flatten() for parameter in module.parameters()]).numpy()
         assert flat.tobytes() == result.params.tobytes()
+    assert accuracy(result.model()) == accuracy(module)
     assert accuracy(module) == pytest.approx(result.final, abs=1e-9)
 
 
@@ -57,6 +58,7 @@ def test_a_network_given_as_an_object_is_given_again_with_its_recorded_settings(
     result = run(tmp_path, model={"name": Tied, "width": 7}, **{"training.last_batch": "merge"})
     module = afbs.model(result, model=Tied)
     assert isinstance(module, Tied)
+    assert isinstance(result.model(model=Tied), Tied)
     assert module.first.weight is module.again.weight
     assert module.first.weight.shape == (7, 64)
     assert accuracy(module) == pytest.approx(result.final, abs=1e-9), "the drawn places are the run's"

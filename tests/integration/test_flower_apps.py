@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
+import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -18,12 +21,14 @@ from typer.testing import CliRunner
 import afbs
 from afbs.apps import Lesson
 from afbs.apps.client import client_app, node_of
+from afbs.apps.cluster import Cluster
 from afbs.apps.data import samples
+from afbs.apps.project import write_project
 from afbs.apps.setup import configuration, on_node
 from afbs.cli import app as commands
 from afbs.executors.inline import InlineSession
 from afbs.experiment.serving import serve
-from afbs.types import Dataset, UserError
+from afbs.types import Dataset, RunError, UserError
 from deployment import CLIENTS, Deployment, tables
 from grid import MemoryNode
 from small import Softmax
@@ -137,7 +142,7 @@ def test_without_a_fleet_its_commands_say_so(tmp_path: Path) -> None:
     place = ["--fleet", str(tmp_path / "none")]
     assert "No fleet is up" in CliRunner().invoke(commands, ["fleet", "status", *place]).output
     assert "Nothing was running" in CliRunner().invoke(commands, ["fleet", "down", *place]).output
-    refused = CliRunner().invoke(commands, ["fleet", "run", str(tmp_path), *place])
+    refused = CliRunner().invoke(commands, ["fleet", "run", str(EXAMPLE), *place])
     assert "First: afbs fleet up" in str(refused.exception)
 
 
@@ -169,3 +174,100 @@ def test_an_algorithm_that_asks_for_labels_is_refused_where_they_are_numbers(tmp
     with pytest.raises(UserError, match="asks clients how many samples of each class they have"):
         serve(config, lambda brief: pytest.fail("nobody is asked"), tmp_path / "run", dataset=numbers)
     assert not (tmp_path / "run").exists()
+
+
+def test_a_new_project_overwrites_nothing(tmp_path: Path) -> None:
+    folder = tmp_path / "mine"
+    folder.mkdir()
+    write_project(folder)  # an empty folder will do
+    other = tmp_path / "theirs"
+    other.mkdir()
+    (other / "pyproject.toml").write_text("precious")
+    with pytest.raises(UserError, match="theirs exists already, and nothing in it is overwritten"):
+        write_project(other)
+    assert [path.name for path in other.iterdir()] == ["pyproject.toml"]
+    assert (other / "pyproject.toml").read_text() == "precious"
+
+
+def test_what_is_no_app_is_not_run(tmp_path: Path) -> None:
+    refused = CliRunner().invoke(commands, ["fleet", "run", str(tmp_path), "--fleet", str(tmp_path / "none")])
+    assert "it has no pyproject.toml" in str(refused.exception)
+
+
+def test_where_flower_is_missing_a_fleet_says_how_to_get_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("afbs.apps.cluster.search_path", lambda: str(tmp_path))
+    with pytest.raises(UserError, match=r"pip install 'afbs\[flower\]'"):
+        Cluster(tmp_path / "fleet").up(1, tmp_path / "runs")
+    assert not (tmp_path / "fleet").exists()
+
+
+@pytest.fixture
+def household(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Cluster]:
+    """A fleet whose parts are small programs in Flower's place: they listen, or do nothing, until they are stopped."""
+    place = tmp_path / "bin"
+    place.mkdir()
+    listen = "import socket,sys,time; s=socket.create_server(('127.0.0.1', int(sys.argv[sys.argv.index('--port')+1])))"
+    child = "import subprocess; subprocess.Popen(['sleep', '600'], start_new_session=True)"
+    programs = {"flower-superlink": listen, "flower-supernode": child, "flwr": ""}
+    for name, program in programs.items():
+        wait = "" if name == "flwr" else "; import time; time.sleep(600)"
+        (place / name).write_text(f"#!{sys.executable}\n{program}{wait}\n")
+        (place / name).chmod(0o755)
+    monkeypatch.setattr("afbs.apps.cluster.search_path", lambda: f"{place}{os.pathsep}{os.environ['PATH']}")
+    cluster = Cluster(tmp_path / "fleet")
+    try:
+        yield cluster
+    finally:
+        cluster.down()
+    assert not cluster.running()
+
+
+def fleet(cluster: Cluster, what: str) -> str:
+    done = CliRunner().invoke(commands, ["fleet", what, "--fleet", str(cluster.folder)])
+    return done.output + str(done.exception or "")
+
+
+def test_a_fleet_is_started_once_shown_and_stopped_with_whatever_it_started(household: Cluster) -> None:
+    told: list[str] = []
+    household.up(4, household.folder / "runs", tell=lambda process: told.append(process.name))
+    assert told == ["superlink", "node 0", "node 1", "node 2", "node 3"]
+    assert fleet(household, "status").count(" up\n") == 5
+    assert f"SuperLink at 127.0.0.1:{household.port}" in fleet(household, "status")
+    with pytest.raises(UserError, match=r"is up already\. First: afbs fleet down"):
+        household.up(4, household.folder / "runs")
+    assert fleet(household, "down").count("stopped") == 5
+    assert not household.running()
+    assert "Nothing was running" in fleet(household, "down")
+
+
+def test_what_a_killed_fleet_left_is_said_and_stopped_before_the_next(household: Cluster) -> None:
+    household.up(1, household.folder / "runs")
+    while len(household.running()) < 3:  # the node's child, too
+        time.sleep(0.05)
+    before = set(household.running())
+    for process in household.processes():
+        os.kill(process.pid, signal.SIGKILL)
+    while household.alive:
+        time.sleep(0.05)
+    (household.folder / "superlink.db-wal").write_text("what a killed database left")
+    (household.folder / "flwr" / "apps").mkdir()
+    assert "1 processes that they started are left" in fleet(household, "status")
+    household.up(1, household.folder / "runs")
+    assert not before & set(household.running())
+    assert not (household.folder / "superlink.db-wal").exists()
+    assert (household.folder / "flwr" / "apps").exists(), "what was run is simulated again with its own network"
+
+
+def test_a_fleet_whose_superlink_is_gone_says_so(household: Cluster, tmp_path: Path) -> None:
+    household.up(1, household.folder / "runs")
+    household.stop("superlink")
+    write_project(tmp_path / "mine")
+    refused = CliRunner().invoke(commands, ["fleet", "run", str(tmp_path / "mine"), "--fleet", str(household.folder)])
+    assert "The SuperLink of the fleet in" in str(refused.exception)
+    assert "is gone. First: afbs fleet down" in str(refused.exception)
+
+
+def test_a_superlink_that_does_not_come_up_says_its_last_words(household: Cluster, tmp_path: Path) -> None:
+    (tmp_path / "bin" / "flower-superlink").write_text("#!/bin/sh\necho the port is taken\nexit 1\n")
+    with pytest.raises(RunError, match=r"It ended with 'the port is taken'. Its log: "):
+        household.up(1, household.folder / "runs")

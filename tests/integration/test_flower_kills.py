@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import os
 import random
-from collections.abc import Callable
+import signal
+import time
+from collections.abc import Callable, Iterable
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -75,7 +78,8 @@ def test_a_server_killed_at_random_moments_goes_on_from_its_folder(
     rng = random.Random(kill)
     algorithm = ALGORITHMS[kill % len(ALGORITHMS)]
     upload = ("eager", "on_demand", "auto")[kill % 3]
-    deployment = Deployment(tmp_path, tables(algorithm, transport={"upload": upload}))
+    held_out = {"held_out": 0.2} if kill % 2 else {}
+    deployment = Deployment(tmp_path, tables(algorithm, transport={"upload": upload}, evaluation=held_out))
     lives = lives_of(deployment, kill_after, rng)
     assert lives > 1
     result = afbs.load(deployment.folder)
@@ -91,6 +95,10 @@ def test_a_server_killed_at_random_moments_goes_on_from_its_folder(
     assert len(taken) == len(set(taken))
     assert set(taken) <= set(arrived)
     assert len(deployment.recorded("resume")) <= lives
+    tested = deployment.recorded("clients")
+    assert [line["version"] for line in tested][-1:] == ([8] if held_out else []), (
+        "whoever was killed, the last model is"
+    )
 
 
 @pytest.mark.parametrize("upload", ["eager", "on_demand", "auto"])
@@ -112,6 +120,32 @@ def test_whenever_it_is_killed_it_ends_in_the_same_bits_where_arrivals_come_in_t
     steps = [[(line["version"], line["used"]["order"]) for line in each.recorded("step")] for each in (whole, broken)]
     assert steps[0] == steps[1]
     np.testing.assert_array_equal(expected.params, afbs.load(broken.folder).params)
+
+
+def test_a_server_that_asks_for_ever_for_a_superlink_that_is_gone_ends_when_it_is_told_to(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Flower tells it by a signal, and is itself in the way of its looking at it; nothing is lost."""
+    monkeypatch.setattr("afbs.experiment.serving._STUCK", 0.05)
+    deployment = Deployment(tmp_path, tables("fedbuff"))
+    grid, pulls = MemoryGrid(deployment.nodes), count()
+    answers = grid.pull_messages
+
+    def gone(ids: Iterable[str]) -> Any:
+        if next(pulls) < 80:
+            return answers(ids)
+        os.kill(os.getpid(), signal.SIGINT)
+        for _ in range(10_000):
+            time.sleep(0.01)
+        raise AssertionError("It was not interrupted.")
+
+    grid.pull_messages = gone  # type: ignore[method-assign, assignment]
+    with pytest.raises(KeyboardInterrupt):
+        deployment.serve(grid)
+    assert 0 < len(deployment.recorded("step")) < 8
+    result = deployment.serve(MemoryGrid(deployment.nodes))
+    assert result.record.result is not None
+    np.testing.assert_array_equal(result.params, deployment.oracle())
 
 
 def test_what_auto_measured_outlives_the_server(kill_after: Callable[[int], None], tmp_path: Path) -> None:

@@ -12,9 +12,9 @@ import pytest
 from flwr.app import Error, Message
 
 import afbs
+from afbs.experiment.result import Result
 from afbs.experiment.tracing import export_trace
 from afbs.record.lines import PLANNED
-from afbs.record.result import Result
 from afbs.record.seal import lines
 from afbs.report.follow import Cursor, Follower
 from afbs.types import RunError

@@ -106,7 +106,7 @@ def serve(
         original = writer.line
         writer.line = lambda *given: (original(*given), writer.sync(), after())  # type: ignore[method-assign, func-returns-value, assignment]
         grid = [evaluate * number for number in range(1, 50)]
-        run = LiveRun(algorithm, FleetSession(fleet), recorder, subject(grid), front.publish)
+        run = LiveRun(algorithm, FleetSession(fleet), recorder, [subject(grid)], front.publish)
         run.go(decisions(algorithm, world, front, **settings), checkpoint, Witness(recorded) if recorded else None)
     return run
 
@@ -258,7 +258,7 @@ def test_a_stop_is_heard_while_nothing_arrives(tmp_path: Path) -> None:
     (tmp_path / "checkpoints").mkdir()
     with Writer(tmp_path) as writer:
         recorder = Recorder(writer, "test", live=True)
-        run = LiveRun(fleet.algorithm, FleetSession(fleet), recorder, subject([]), connection.publish)
+        run = LiveRun(fleet.algorithm, FleetSession(fleet), recorder, [subject([])], connection.publish)
         stopping.append(run)
         with pytest.raises(KeyboardInterrupt):
             run.go(decisions(fleet.algorithm, fleet.world, connection))

@@ -32,22 +32,28 @@ class Build:
     compiler: str
     flags: tuple[str, ...]
     runner: tuple[str, ...] = ()
-    needs: str = ""
+    processor: str = ""
+    packages: str = ""
 
-    def possible(self) -> bool:
-        there = all(map(shutil.which, (self.compiler, *self.runner)))
+    def missing(self) -> str:
+        """What this build needs and is not here."""
+        programs = [name for name in (self.compiler, *self.runner) if not shutil.which(name)]
+        if programs:
+            return f"{' and '.join(programs)} (Debian: apt-get install {self.packages or self.compiler})"
         flags = Path("/proc/cpuinfo").read_text() if Path("/proc/cpuinfo").exists() else ""
-        return there and self.needs in flags
+        return "" if self.processor in flags else f"a processor with {self.processor}"
 
 
 BUILDS = {
     "sanitized": Build("gcc", SANITIZED),
-    "sanitized avx2": Build("gcc", (*SANITIZED, "-mavx2", "-mfma"), needs="avx2"),
-    "sanitized avx512": Build("gcc", (*SANITIZED, *AVX512), needs="avx512bw"),
+    "sanitized avx2": Build("gcc", (*SANITIZED, "-mavx2", "-mfma"), processor="avx2"),
+    "sanitized avx512": Build("gcc", (*SANITIZED, *AVX512), processor="avx512bw"),
     "plain": Build("gcc", ("-O3", "-fno-predictive-commoning")),
     "plain with little effort": Build("gcc", ("-O1",)),
     "clang": Build("clang", ("-O3",)),
-    "aarch64": Build("aarch64-linux-gnu-gcc", ("-O3", "-static"), ("qemu-aarch64",)),
+    "aarch64": Build(
+        "aarch64-linux-gnu-gcc", ("-O3", "-static"), ("qemu-aarch64",), packages="gcc-aarch64-linux-gnu qemu-user"
+    ),
 }
 
 
@@ -55,8 +61,8 @@ BUILDS = {
 def driver(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> list[str]:
     """The command that runs `native_driver.c` with the kernels of one build."""
     build = BUILDS[request.param]
-    if not build.possible():
-        pytest.skip(f"{build.compiler} {' '.join(build.runner)} or the processor is missing")
+    if build.missing():
+        pytest.skip(f"this needs {build.missing()}")
     program = tmp_path_factory.mktemp("driver") / "driver"
     sources = [str(ROOT / "native/kernels.c"), str(ROOT / "tests/native_driver.c")]
     common = ["-std=gnu11", "-Wno-psabi", f"-I{ROOT / 'native'}", "-DAFBS_TABLE=afbs_here"]
@@ -92,8 +98,9 @@ def test_lenet5_is_right(driver: list[str], shape: tuple[int, ...]) -> None:
 @pytest.mark.parametrize("kernel", [3, 5])
 def test_the_layer_is_right(driver: list[str], kernel: int, margin: int) -> None:
     rng = np.random.default_rng(kernel + margin)
-    for _ in range(25):
-        n, channels, outputs = (int(rng.integers(1, most)) for most in (4, 20, 36))
+    for turn in range(25):
+        sizes = (4, 20, 36) if turn % 2 else (7, 40, 90)
+        n, channels, outputs = (int(rng.integers(1, most)) for most in sizes)
         height, width = (int(side) for side in rng.integers(kernel + 1, 24, 2))
         torch.manual_seed(0)
         layer = ConvPoolReLU(channels, outputs, kernel, padding=margin)
@@ -113,6 +120,14 @@ def test_the_layer_is_right(driver: list[str], kernel: int, margin: int) -> None
 
 
 def test_numbers_that_are_none_break_no_bounds(driver: list[str]) -> None:
+    torch.manual_seed(0)
+    for channels, outputs, kernel in ((2, 7, 3), (16, 32, 3), (16, 40, 5)):
+        layer, images = ConvPoolReLU(channels, outputs, kernel, padding=1), torch.randn(3, channels, 9, 10)
+        images[1, 0, 3, 3], images[2, 0, 0, 0] = float("nan"), float("inf")
+        assert layer.bias is not None
+        weights = torch.randn(three_layers(layer)(images).shape)
+        head = [1, channels, 9, 10, 1, kernel, outputs, 3]
+        assert answer(driver, head, images, layer.weight.detach(), layer.bias.detach(), weights).isnan().any()
     for shape in (COLOUR, GREY, (2, 33, 47)):
         x, y = batch(shape, 10, 5)
         x[1, 0, 3, 3], x[2, 0, 0, 0] = float("nan"), float("inf")

@@ -102,3 +102,11 @@ def test_a_row_of_numbers_is_predicted_from_arrays(tmp_path: Path) -> None:
     result = afbs.run({key: value for key, value in tables.items() if key != "data"}, data=(x, y), runs=tmp_path)
     assert result.best < result.record.watched[0]
     assert afbs.model(result)(torch.zeros(5, 4)).shape == (5, 2)
+
+
+def test_data_of_ones_own_are_called_by_their_class_and_not_by_where_it_is(tmp_path: Path) -> None:
+    rng = np.random.default_rng(1)
+    given = rng.normal(size=(200, 3)).astype(np.float32), rng.normal(size=200)
+    tables = {table: value for table, value in NUMBERS.items() if table not in ("data", "evaluation")}
+    result = afbs.run(tables, folder=tmp_path / "run", data=given, run={"virtual_days": 0.02})
+    assert "<li>data Arrays</li>" in write([result.folder], tmp_path / "page.html").read_text()

@@ -78,7 +78,7 @@ def test_the_sdist_holds_what_the_wheel_is_made_of_and_no_tests(dist: Path) -> N
     with tarfile.open(path) as archive:
         names = {name.partition("/")[2] for name in archive.getnames()}
     assert {"LICENSE", "README.md", "CHANGELOG.md", "CITATION.cff", "pyproject.toml", "native/kernels.c"} <= names
-    assert not [name for name in names if name.startswith(("tests", "benchmarks", "docs", "examples", "."))]
+    assert not [name for name in names if name.startswith(("tests", "benchmarks", "docs", "examples", "results", "."))]
     assert not [name for name in names if name.endswith(".so")]
 
 

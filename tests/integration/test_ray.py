@@ -23,6 +23,12 @@ def test_two_nodes_end_in_the_same_bytes_as_processes_even_when_a_worker_is_kill
 
 
 @pytest.mark.long
+def test_a_node_that_is_lost_is_made_up_for_by_the_other_though_nothing_takes_its_place(tmp_path: Path) -> None:
+    there, here = alone("node_lost", tmp_path)
+    assert there == here
+
+
+@pytest.mark.long
 def test_when_the_head_is_lost_the_run_says_so_and_goes_on_from_its_folder(tmp_path: Path) -> None:
     found = alone("head_lost", tmp_path)
     assert "The Ray cluster cannot be reached any more" in found["said"]

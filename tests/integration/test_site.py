@@ -170,6 +170,16 @@ def test_pages_fit_a_phone_and_a_desk(width: int, scheme: str, site: Path, brows
             assert (sum(ground[:3]) < 200) == (scheme == "dark")
 
 
+@pytest.mark.browser
+def test_a_name_in_a_table_is_not_broken_on_a_phone(site: Path, browser: Any) -> None:
+    lines = "[...document.querySelectorAll('td:first-child code')].map(e => [e.innerText, e.getClientRects().length])"
+    with page(browser, 390, "light") as tab:
+        tab.goto((site / "tasks.html").as_uri())
+        found = tab.evaluate(lines)
+    assert ["classification", 1] in found
+    assert [name for name, number in found if number > 1 and " " not in name] == []
+
+
 @pytest.mark.long
 def test_the_drawings_are_those_of_today(tmp_path: Path) -> None:
     """What matplotlib draws depends on its version; the others are the plan's alone."""

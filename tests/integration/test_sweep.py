@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ import tomli_w
 
 import afbs
 from afbs.sweeps import Sweep, SweepInterrupted
+from afbs.sweeps.results import markdown
 from tiny import TINY, command, lines, settings
 
 GRID = {"grid": {"algorithm.name": ["afbs", "fedavg"], "run.seed": [1, 2]}, "baseline": "fedavg", "name": "two"}
@@ -202,3 +204,10 @@ def test_a_second_ctrl_c_ends_at_once(tmp_path: Path, monkeypatch: pytest.Monkey
         Sweep("mine", {"a": TINY}).run(tmp_path, progress=False)
     assert Stubborn.closed
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+def test_a_mean_of_fewer_seeds_than_there_are_says_so(whole: afbs.Outcome) -> None:
+    """One of two seeds of each arm has a number, as if only one had reached its target."""
+    columns = {"odd": lambda result: 7.0 if result.summary()["seed"] == 1 else None}
+    text = markdown(replace(whole, columns=columns))
+    assert text.count("| 7.0000 (1/2) |") == 2

@@ -158,6 +158,8 @@ def test_a_trial_that_does_worse_than_most_is_given_up_early(tmp_path: Path) -> 
         ({"space": {}}, "must name what to search"),
         ({"space": {"training.lr": 3}}, "must be a list of choices, or have `low` and `high`"),
         ({"space": {"training.lr": {"low": 1.0, "high": 0.1}}}, "cannot be searched"),
+        ({"space": {"run.seed": [1, 2]}}, "cannot be searched: it is `sweep.search.seed`"),
+        ({"space": {"algorithm.name": ["afbs", "fedavg"]}}, "cannot be searched: it varies in the grid"),
         ({"sampler": "best"}, "`sweep.search.sampler`"),
         ({"tirals": 3}, "did you mean 'trials'"),
         ({"validation": 0.0}, "`sweep.search.validation` must be greater than 0"),

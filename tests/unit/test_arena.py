@@ -67,6 +67,21 @@ def test_rows_that_were_given_back_are_used_again(memory: int) -> None:
     assert os.fstat(memory).st_size == size
 
 
+def test_large_rows_that_were_given_back_take_no_memory_and_their_neighbours_keep_theirs(memory: int) -> None:
+    """Rows of 4 MB and 64 bytes, so that they share pages: of four that were written two are given back."""
+    arena = Arena((1 << 20) + 1, memory)
+    first, rows = arena.block(1)
+    middle, more = arena.block(2)
+    last, end = arena.block(1)
+    for number, view in ((1.0, rows), (2.0, more), (3.0, end)):
+        view[:] = number
+    taken = os.fstat(memory).st_blocks * 512
+    arena.release(middle)
+    assert 8 << 20 > taken - os.fstat(memory).st_blocks * 512 > (8 << 20) - 3 * 4096
+    assert (arena.get(first) == 1.0).all()
+    assert (arena.get(last) == 3.0).all()
+
+
 def test_rows_begin_at_cache_lines(memory: int) -> None:
     _, rows = Arena(5, memory).block(2)
     assert rows.strides == (64, 4)

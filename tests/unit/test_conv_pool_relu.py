@@ -23,8 +23,8 @@ def cases(draw: st.DrawFn) -> dict[str, Any]:
     kernel, margin = draw(st.sampled_from([3, 5])), draw(st.integers(0, 3))
     side = st.integers(max(1, kernel + 1 - 2 * margin), 24)
     return {
-        "channels": draw(st.sampled_from([1, 2, 3, 4, 6, 8, 9, 17])),
-        "outputs": draw(st.sampled_from([1, 2, 3, 5, 6, 8, 9, 15, 16, 17, 24, 33])),
+        "channels": draw(st.sampled_from([1, 2, 3, 4, 6, 8, 9, 12, 16, 17, 30, 32])),
+        "outputs": draw(st.sampled_from([1, 2, 3, 5, 6, 8, 9, 15, 16, 17, 24, 33, 48, 64, 78])),
         "kernel": kernel,
         "margin": margin,
         "height": draw(side),
@@ -63,9 +63,13 @@ def test_it_has_the_parameters_of_a_convolution_and_begins_as_one() -> None:
     assert all(torch.equal(a, b) for a, b in zip(fused.parameters(), plain.parameters(), strict=True))
 
 
-def wild(value: float, where: str) -> tuple[ConvPoolReLU, Tensor]:
+FEW, MANY, MANY_TAPS = (2, 7, 3), (16, 32, 3), (16, 32, 5)
+"""Channels, outputs and kernel of layers that go different ways."""
+
+
+def wild(value: float, where: str, sizes: tuple[int, int, int] = FEW) -> tuple[ConvPoolReLU, Tensor]:
     torch.manual_seed(1)
-    layer, x = ConvPoolReLU(2, 7, 3, padding=1), torch.randn(2, 2, 9, 10)
+    layer, x = ConvPoolReLU(*sizes, padding=sizes[2] // 2), torch.randn(2, sizes[0], 9, 10)
     if where == "pixel":
         x[1, 0, 4, 5] = value
     elif where == "lost pixel":  # in the last row, which no window sees
@@ -76,13 +80,14 @@ def wild(value: float, where: str) -> tuple[ConvPoolReLU, Tensor]:
 
 
 @pytest.mark.parametrize("level", levels())
+@pytest.mark.parametrize("sizes", [FEW, MANY, MANY_TAPS], ids=str)
 @pytest.mark.parametrize("where", ["pixel", "lost pixel", "weight", "bias"])
-@pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
-def test_nan_and_infinity_come_through_where_torchs_do(
-    value: float, where: str, level: str, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf, 1e38, -1e38])
+def test_nan_infinity_and_overflow_come_through_where_torchs_do(
+    value: float, where: str, sizes: tuple[int, int, int], level: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("AFBS_NATIVE_LEVEL", level)
-    layer, x = wild(value, where)
+    layer, x = wild(value, where, sizes)
     plain = three_layers(layer)
     weights = torch.randn(plain(x).shape)
     pairs = [(layer(x), plain(x)), *zip(gradients(layer, x, weights), gradients(plain, x, weights), strict=True)]
@@ -92,18 +97,46 @@ def test_nan_and_infinity_come_through_where_torchs_do(
 
 
 @pytest.mark.parametrize("level", levels())
+@pytest.mark.parametrize("sizes", [FEW, MANY, MANY_TAPS], ids=str)
 @pytest.mark.parametrize("window", [0, 1, 3], ids=["corner", "middle", "edge"])
 @pytest.mark.parametrize("value", [math.nan, math.inf])
 def test_nan_and_infinity_in_the_gradient_come_through(
-    value: float, window: int, level: str, monkeypatch: pytest.MonkeyPatch
+    value: float, window: int, sizes: tuple[int, int, int], level: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("AFBS_NATIVE_LEVEL", level)
-    layer, x = wild(0.0, "pixel")
+    layer, x = wild(0.0, "pixel", sizes)
     plain = three_layers(layer)
     weights = torch.randn(plain(x).shape)
     weights[0, 2, window, 0 if window == 0 else 2] = value
     for ours, theirs in zip(gradients(layer, x, weights), gradients(plain, x, weights), strict=True):
         assert torch.equal(ours.isfinite(), theirs.isfinite())
+
+
+@pytest.mark.parametrize("level", levels())
+@pytest.mark.parametrize("sizes", [FEW, MANY, MANY_TAPS], ids=str)
+@pytest.mark.parametrize("same", ["everywhere", "along rows", "along columns"])
+def test_a_tie_goes_to_the_first_of_its_window(
+    same: str, sizes: tuple[int, int, int], level: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Weights are any floats, so sums that differ in the order of their terms alone would seldom be equal. The gradient
+    of one window shows which pixel it looked at."""
+    monkeypatch.setenv("AFBS_NATIVE_LEVEL", level)
+    torch.manual_seed(2)
+    channels, _, kernel = sizes
+    layer = ConvPoolReLU(*sizes)
+    assert layer.bias is not None
+    layer.bias.data.fill_(30.0)
+    x = torch.randn(1, channels, 1 if same != "along rows" else 12, 1 if same != "along columns" else 12)
+    x = x.expand(1, channels, 12, 12).contiguous().requires_grad_()
+    result = layer(x)
+    result[0, :, 1, 1].sum().backward()
+    assert x.grad is not None
+    seen = x.grad[0].abs().sum(0) > 0
+    rows, columns = seen.any(1).nonzero().flatten().tolist(), seen.any(0).nonzero().flatten().tolist()
+    if same != "along rows":
+        assert rows == list(range(2, 2 + kernel))
+    if same != "along columns":
+        assert columns == list(range(2, 2 + kernel))
 
 
 def other_types() -> list[Any]:

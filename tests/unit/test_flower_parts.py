@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import ssl
 import stat
 import time
@@ -13,6 +14,7 @@ import numpy as np
 import pytest
 from flwr.app import ConfigRecord, RecordDict
 
+import afbs
 from afbs.apps.keys import make_certificates, make_node_key
 from afbs.apps.project import write_project
 from afbs.transports.flower import Flower, messages
@@ -139,6 +141,17 @@ def test_states_before_the_one_in_use_are_not_kept(tmp_path: Path) -> None:
         shelf.state(EXPERIMENT, 2, 1)
 
 
+def test_what_was_remembered_in_another_experiment_goes_once_it_is_too_old(tmp_path: Path) -> None:
+    shelf, other = Shelf(tmp_path), "f" * 16
+    for experiment in (EXPERIMENT, other):
+        shelf.put_state(experiment, 1, vector(1))
+        os.utime(tmp_path / experiment / "state-1.st", (0, 0))
+    shelf.put_state(other, 2, vector(2))
+    shelf.put(EXPERIMENT, 3, vector(3), {}, (10**6, 60.0))
+    kept = {path.relative_to(tmp_path).as_posix() for path in tmp_path.glob("*/state-*.st")}
+    assert kept == {f"{EXPERIMENT}/state-1.st", f"{other}/state-2.st"}
+
+
 def test_certificates_are_good_for_this_machine_and_keys_for_their_owner_alone(tmp_path: Path) -> None:
     make_certificates(tmp_path)
     make_node_key(tmp_path / "node.key")
@@ -169,3 +182,14 @@ def test_the_example_is_what_a_new_project_is(tmp_path: Path) -> None:
 def test_a_project_needs_a_name_that_can_be_a_module(name: str, tmp_path: Path) -> None:
     with pytest.raises(UserError, match="name has letters"):
         write_project(tmp_path / name)
+
+
+def test_only_what_flower_calls_public_is_imported() -> None:
+    """Whatever else Flower has inside may move with any of its versions."""
+    package = Path(afbs.__file__).parent
+    found = {
+        name
+        for path in package.rglob("*.py")
+        for name in re.findall(r"^\s*(?:from|import) (flwr[\w.]*)", path.read_text(encoding="utf-8"), re.MULTILINE)
+    }
+    assert found == {"flwr.app", "flwr.clientapp", "flwr.serverapp"}

@@ -74,6 +74,18 @@ def test_a_setting_is_told_by_its_field() -> None:
     ]
 
 
+def test_what_is_given_by_name_only_comes_last_as_in_the_constructor() -> None:
+    @dataclass(frozen=True, kw_only=True)
+    class Shared:
+        rate: float = 1.0
+
+    @dataclass(frozen=True)
+    class Own(Shared):
+        size: int = 10
+
+    assert [setting.name for setting in manual.settings(Own)] == ["size", "rate"]
+
+
 def test_a_network_tells_its_own_in_its_docstring() -> None:
     assert manual.settings(Network) == [Setting("width", "whole number ≥ 1", "3", "How wide it is.")]
 

@@ -128,6 +128,17 @@ def test_what_a_function_gets_wrong_is_said_with_its_name(train: Callable[..., A
         done(train)
 
 
+def test_what_a_function_raises_is_raised_with_its_name_and_its_client() -> None:
+    def stumble(model: nn.Module, data: TensorDataset, order: Lesson) -> dict[str, float]:
+        raise ArithmeticError("the user's own bug")
+
+    with pytest.raises(ArithmeticError, match="the user's own bug") as raised:
+        done(stumble, Order(2, 0, 0, 0, 0.0, 0.1))
+    (note,) = raised.value.__notes__
+    assert note.startswith("This was in `training.function`: ")
+    assert note.endswith("stumble, of client 2.")
+
+
 @pytest.mark.parametrize(
     ("function", "message"),
     [

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -106,7 +108,7 @@ def test_what_is_wrong_with_a_sweep_is_said(table: Any, words: str) -> None:
         cells(table)
 
 
-@pytest.mark.parametrize("name", ["/", "..", "a/b", "a\0b", "é" * 101])
+@pytest.mark.parametrize("name", ["/", "..", "../elsewhere", "a/b", "a\0b", "é" * 101])
 def test_a_sweep_is_not_called_what_no_folder_can_be(name: str) -> None:
     with pytest.raises(afbs.UserError, match=r"`sweep.name` must be a name that a folder can have"):
         afbs.sweep({**TINY, "sweep": {"name": name, "grid": {"run.seed": [1]}}})
@@ -132,3 +134,13 @@ def test_a_configuration_with_a_sweep_is_not_run_as_one(tmp_path: Path) -> None:
 @pytest.mark.parametrize("path", SWEEPS, ids=lambda path: path.stem)
 def test_every_example_of_a_sweep_has_cells(path: Path) -> None:
     assert expanded(described(path))
+
+
+def test_the_process_that_conducts_a_sweep_does_not_load_torch() -> None:
+    """Its cells do, each in its own process; waiting for it before they are begun would be time lost to all cores."""
+    script = (
+        "import sys; from afbs.sweeps import sweeping; from afbs.sweeps.settings import described, expanded; "
+        f"assert expanded(described({str(SWEEPS[0])!r})); print('torch' in sys.modules)"
+    )
+    said = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout
+    assert said == "False\n"

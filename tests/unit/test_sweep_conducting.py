@@ -72,6 +72,17 @@ def test_while_cells_are_many_each_has_one_core(tmp_path: Path) -> None:
     assert actor.most == 2
 
 
+def test_cells_keep_their_order_until_few_are_left_of_which_the_longest_comes_first(tmp_path: Path) -> None:
+    """A cell of each arm was paid for before: a's cost 10 s, c's 20 s, b's 30 s."""
+    arms = {seed: arm for arm, seeds in {"a": (1, 4), "c": (2, 5), "b": (3, 6)}.items() for seed in seeds}
+    cells = [Cell(cell.name, cell.config, arms[int(cell.name)]) for cell in some(6)]
+    with Ledger(tmp_path, "played", cells) as ledger:
+        ledger.costs = {cells[0].id: 10.0, cells[1].id: 20.0, cells[2].id: 30.0}
+        actor = Actor({})
+        Conductor(cells, ledger, actor, 1, lambda state: None).go()
+    assert [name for name, _ in actor.started] == ["1", "2", "3", "6", "5", "4"]
+
+
 def test_one_cell_has_all_cores(tmp_path: Path) -> None:
     actor = Actor({})
     conducted(tmp_path, some(1, executor__name="processes"), actor, 4)

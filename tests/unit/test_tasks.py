@@ -228,6 +228,27 @@ def test_what_a_task_of_ones_own_gets_wrong_is_said_before_anything_is_trained(
         Trainer(work(task()))
 
 
+class Tires(Absolute):
+    """Copes with the two samples that it is tried on, and with no more."""
+
+    def loss(self, model: Any, x: Any, y: Any) -> Any:
+        return super().loss(model, x, y) if len(x) == 2 else 1 / 0
+
+    def measure(self, model: Any, x: Any, y: Any) -> Mapping[str, Any]:
+        return super().measure(model, x, y) if len(x) == 2 else {"error": 1 / 0}
+
+
+def test_what_a_task_raises_later_is_raised_with_the_class_and_the_method() -> None:
+    trainer = Trainer(work(Tires()))
+    base = trainer.initial()
+    with pytest.raises(ZeroDivisionError) as raised:
+        trainer.train(0, Order(0, 0, 0, 0, 0.0, 0.1), base, np.empty_like(base))
+    assert raised.value.__notes__ == ["This was in `task`: Tires.loss, of 50 samples."]
+    with pytest.raises(ZeroDivisionError) as raised:
+        trainer.evaluate(0, base, 0)
+    assert raised.value.__notes__[0].startswith("This was in `task`: Tires.measure, of ")
+
+
 @pytest.mark.parametrize(
     ("task", "data", "message"),
     [
@@ -245,6 +266,8 @@ def test_data_that_does_not_fit_its_task_is_refused() -> None:
         Classification().check(NUMBERS)
     with pytest.raises(UserError, match=r"needs rows of two tokens or more, and samples are numbers of shape \(3,\)"):
         LanguageModel().check(NUMBERS)
+    with pytest.raises(UserError, match=r"needs labels that are numbers, and .* are names \('calm', 'rough'\)"):
+        Regression().check(replace(NUMBERS, train_y=np.zeros(600, np.int64), classes=2, names=("calm", "rough")))
     with pytest.raises(UserError, match=r"`task.top` must be below the number of classes \(3\), got 3"):
         Classification(top=3).check(replace(NUMBERS, classes=3))
 

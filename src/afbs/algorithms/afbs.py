@@ -16,19 +16,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from math import inf
 from typing import Annotated, Literal, NamedTuple, final
 
 from annotated_types import Ge, Gt
 
+from afbs.core.averaging import Averaging
 from afbs.core.buffer import Buffer
 from afbs.core.selection import DROPPED, Survival, drawn_by_lot, judged
-from afbs.core.serverside import Decay, Rate, Rule, ServerSide
 from afbs.core.staleness import Discount, discounted_mean
-from afbs.interfaces import Algorithm
 from afbs.seeds import Key
-from afbs.types import ClientId, ClientInfo, Matrix, Memory, Step, Update, Vector
+from afbs.types import ClientId, ClientInfo, Step, Update
 
 
 class State(NamedTuple):
@@ -38,13 +36,11 @@ class State(NamedTuple):
 
 @final
 @dataclass(frozen=True)
-class AFBS(Algorithm[State]):
+class AFBS(Averaging[State]):
     """Drops updates staler and smaller than the best of their cluster."""
 
     buffer_size: Annotated[int, Ge(1)] = 10
     """How many updates fill the buffer; at least twice the number of clusters, or hardly any is dropped."""
-    server_lr: Rate = 1.0
-    """Factor on the weighted mean of a step."""
     survival: Survival = "buffer"
     """The second chance of an inferior update: its score over the buffer's highest, its cluster's, or none."""
     clustering: bool = True
@@ -57,22 +53,6 @@ class AFBS(Algorithm[State]):
     """A staler update is dropped, and does not fill the buffer."""
     deadline: Annotated[float, Gt(0)] = inf
     """Seconds after its first update at which a buffer is emptied, however few it has."""
-    server: Rule = "sgd"
-    """What the mean of a step is to the server: the step itself, or the gradient of an optimiser."""
-    server_momentum: Decay = 0.9
-    """How much of the last direction the server's optimiser keeps."""
-    server_beta2: Decay = 0.99
-    """The same for its mean of squares (`adam`, `yogi`)."""
-    server_epsilon: Rate = 1e-3
-    """What `adam` and `yogi` add to the root of that before they divide by it."""
-
-    @property
-    def adds(self) -> bool:
-        return self.server == "sgd"
-
-    @cached_property
-    def side(self) -> ServerSide:
-        return ServerSide(self.server, self.server_lr, self.server_momentum, self.server_beta2, self.server_epsilon)
 
     @property
     def clustered(self) -> bool:
@@ -121,12 +101,3 @@ class AFBS(Algorithm[State]):
 
     def weigh(self, used: Sequence[Update]) -> tuple[float, ...]:
         return discounted_mean([update.staleness for update in used], self.weights)
-
-    def begin(self, params: Vector) -> Memory:
-        return self.side.begin(params)
-
-    def apply(self, memory: Memory, params: Vector, step: Step, vectors: Matrix) -> tuple[Memory, Vector]:
-        return self.side.mean_step(memory, params, step.weights, vectors)
-
-    def memory_bytes(self, parameters: int, clients: int) -> int:
-        return self.side.memory_bytes(parameters)

@@ -21,44 +21,26 @@ from typing import Annotated, Literal, final
 
 from annotated_types import Ge, Gt
 
+from afbs.core.averaging import Averaging
 from afbs.core.cohort import Cohort, Rounds
-from afbs.core.serverside import Decay, Rate, Rule, ServerSide
-from afbs.interfaces import Algorithm, Pool
+from afbs.interfaces import Pool
 from afbs.seeds import Key
-from afbs.types import ClientId, ClientInfo, Matrix, Memory, Order, Step, Update, Vector
+from afbs.types import ClientId, ClientInfo, Order, Step, Update
 
 
 @final
 @dataclass(frozen=True)
-class FedAvg(Algorithm[Cohort]):
+class FedAvg(Averaging[Cohort]):
     """Synchronous rounds: waits for a cohort, averages by data size."""
 
     average: Literal["weighted", "uniform"] = "weighted"
     """By data size, or all alike."""
-    server_lr: Rate = 1.0
-    """Factor on the mean update."""
     quorum: Annotated[int, Ge(0)] = 0
     """How many answers close a round; 0: everybody's."""
     over_selection: Annotated[float, Ge(0)] = 0.0
     """With a quorum, the share by which more are asked; 0: as many as may be under way."""
     deadline: Annotated[float, Gt(0)] = inf
     """Seconds after which a round closes with whoever has answered."""
-    server: Rule = "sgd"
-    """What the mean of a step is to the server: the step itself, or the gradient of an optimiser."""
-    server_momentum: Decay = 0.9
-    """How much of the last direction the server's optimiser keeps."""
-    server_beta2: Decay = 0.99
-    """The same for its mean of squares (`adam`, `yogi`)."""
-    server_epsilon: Rate = 1e-3
-    """What `adam` and `yogi` add to the root of that before they divide by it."""
-
-    @property
-    def adds(self) -> bool:
-        return self.server == "sgd"
-
-    @cached_property
-    def side(self) -> ServerSide:
-        return ServerSide(self.server, self.server_lr, self.server_momentum, self.server_beta2, self.server_epsilon)
 
     @property
     def awaits(self) -> int:
@@ -92,12 +74,3 @@ class FedAvg(Algorithm[Cohort]):
     def weigh(self, used: Sequence[Update]) -> tuple[float, ...]:
         sizes = [update.examples if self.average == "weighted" else 1 for update in used]
         return tuple(size / sum(sizes) for size in sizes)
-
-    def begin(self, params: Vector) -> Memory:
-        return self.side.begin(params)
-
-    def apply(self, memory: Memory, params: Vector, step: Step, vectors: Matrix) -> tuple[Memory, Vector]:
-        return self.side.mean_step(memory, params, step.weights, vectors)
-
-    def memory_bytes(self, parameters: int, clients: int) -> int:
-        return self.side.memory_bytes(parameters)

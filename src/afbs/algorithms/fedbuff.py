@@ -15,51 +15,31 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from math import inf
 from typing import Annotated, final
 
 from annotated_types import Ge, Gt
 
+from afbs.core.averaging import Averaging
 from afbs.core.buffer import Buffer
-from afbs.core.serverside import Decay, Rate, Rule, ServerSide
 from afbs.core.staleness import Discount, discounted_mean
-from afbs.interfaces import Algorithm
 from afbs.seeds import Key
-from afbs.types import ClientInfo, Matrix, Memory, Step, Update, Vector
+from afbs.types import ClientInfo, Step, Update
 
 
 @final
 @dataclass(frozen=True)
-class FedBuff(Algorithm[Buffer]):
+class FedBuff(Averaging[Buffer]):
     """Averages updates whenever a buffer is full; stale ones weigh less."""
 
     buffer_size: Annotated[int, Ge(1)] = 10
     """How many updates fill the buffer."""
-    server_lr: Rate = 1.0
-    """Factor on the weighted mean of a step."""
     staleness: Discount = "each"
     """Weigh each update by its own staleness, all by the freshest one's, or not at all."""
     max_staleness: Annotated[float, Ge(0)] = inf
     """A staler update is dropped, and does not fill the buffer."""
     deadline: Annotated[float, Gt(0)] = inf
     """Seconds after its first update at which a buffer is emptied, however few it has."""
-    server: Rule = "sgd"
-    """What the mean of a step is to the server: the step itself, or the gradient of an optimiser."""
-    server_momentum: Decay = 0.9
-    """How much of the last direction the server's optimiser keeps."""
-    server_beta2: Decay = 0.99
-    """The same for its mean of squares (`adam`, `yogi`)."""
-    server_epsilon: Rate = 1e-3
-    """What `adam` and `yogi` add to the root of that before they divide by it."""
-
-    @property
-    def adds(self) -> bool:
-        return self.server == "sgd"
-
-    @cached_property
-    def side(self) -> ServerSide:
-        return ServerSide(self.server, self.server_lr, self.server_momentum, self.server_beta2, self.server_epsilon)
 
     @property
     def awaits(self) -> int:
@@ -85,12 +65,3 @@ class FedBuff(Algorithm[Buffer]):
 
     def weigh(self, used: Sequence[Update]) -> tuple[float, ...]:
         return discounted_mean([update.staleness for update in used], self.staleness)
-
-    def begin(self, params: Vector) -> Memory:
-        return self.side.begin(params)
-
-    def apply(self, memory: Memory, params: Vector, step: Step, vectors: Matrix) -> tuple[Memory, Vector]:
-        return self.side.mean_step(memory, params, step.weights, vectors)
-
-    def memory_bytes(self, parameters: int, clients: int) -> int:
-        return self.side.memory_bytes(parameters)

@@ -19,14 +19,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Annotated, NamedTuple, final
 
 from annotated_types import Ge
 
+from afbs.core.averaging import Optimised
 from afbs.core.buffer import Buffer
-from afbs.core.serverside import Decay, Rate, Rule, ServerSide
-from afbs.interfaces import Algorithm
 from afbs.seeds import Key
 from afbs.types import ClientId, ClientInfo, Matrix, Memory, Step, Update, Vector
 
@@ -39,25 +37,11 @@ class State(NamedTuple):
 
 @final
 @dataclass(frozen=True)
-class FedStaleWeight(Algorithm[State]):
+class FedStaleWeight(Optimised[State]):
     """A buffer in which slow clients weigh more, so that all count alike."""
 
     buffer_size: Annotated[int, Ge(1)] = 10
     """How many updates fill the buffer."""
-    server_lr: Rate = 1.0
-    """Factor on the weighted mean of a step."""
-    server: Rule = "sgd"
-    """What the mean of a step is to the server: the step itself, or the gradient of an optimiser."""
-    server_momentum: Decay = 0.9
-    """How much of the last direction the server's optimiser keeps."""
-    server_beta2: Decay = 0.99
-    """The same for its mean of squares (`adam`, `yogi`)."""
-    server_epsilon: Rate = 1e-3
-    """What `adam` and `yogi` add to the root of that before they divide by it."""
-
-    @cached_property
-    def side(self) -> ServerSide:
-        return ServerSide(self.server, self.server_lr, self.server_momentum, self.server_beta2, self.server_epsilon)
 
     @property
     def awaits(self) -> int:

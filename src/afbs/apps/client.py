@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import cached_property
 from hashlib import sha256
@@ -23,6 +23,7 @@ from afbs.types import ClientId, Order, Shipped, Vector
 
 if TYPE_CHECKING:
     from afbs.clients.own import Teach
+    from afbs.clients.trainer import Trainer
 
 Load = Callable[[Context], Labelled]
 
@@ -48,6 +49,7 @@ def client_app(
 
     app.query("hello")(answering(Node.hello))
     app.query("fetch")(answering(Node.fetch))
+    app.query("test")(answering(Node.tested))
     app.query("label")(answering(Node.label))
     app.train()(answering(Node.train))
     return app
@@ -64,9 +66,10 @@ def node_of(context: Context, config: Config, load: Load | None, train: Teach | 
         client,
         agreement(config),
         shelf,
-        lambda: len(place.local.indices),
+        lambda: len(place.local.train),
         lambda classes: place.local.counts(classes),
         place.work,
+        place.test,
         config.algorithm.local.stateful or config.training.remember,
         config.clusters,
     )
@@ -88,6 +91,21 @@ class _Place:
         return own(self._load(self._context) if self._load else None, self._config, self._client)
 
     def work(self, classes: int) -> Work:
+        trainer = self._trainer(classes)
+
+        def work(order: Order, base: Vector, out: Vector, state: Vector | None, new_state: Vector | None) -> Shipped:
+            return trainer.train(0, order, base, out, state, new_state)
+
+        return work
+
+    def test(self, classes: int, model: Vector) -> tuple[int, Mapping[str, float]]:
+        number = len(self.local.held)
+        if not number:
+            return 0, {}
+        found = self._trainer(classes).evaluate(0, model.copy(), 0, local=True).totals
+        return number, {name: float(values[0]) for name, values in found.items()}
+
+    def _trainer(self, classes: int) -> Trainer:
         import torch
 
         from afbs.clients.trainer import Trainer
@@ -105,13 +123,9 @@ class _Place:
             config.run.seed,
             config.run.device,
             config.task,
+            [self.local.held],
         )
-        trainer = Trainer(workload)
-
-        def work(order: Order, base: Vector, out: Vector, state: Vector | None, new_state: Vector | None) -> Shipped:
-            return trainer.train(0, order, base, out, state, new_state)
-
-        return work
+        return Trainer(workload)
 
 
 def _home(context: Context, number: ClientId | None) -> Path:

@@ -8,12 +8,13 @@ from __future__ import annotations
 import json
 import os
 import secrets
+import shlex
 import shutil
 import signal
 import socket
 import subprocess
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -50,17 +51,46 @@ class Cluster:
         return self._state().processes
 
     @property
+    def alive(self) -> bool:
+        """Whether any of it is."""
+        return any(process.alive for process in self.processes())
+
+    @property
+    def linked(self) -> bool:
+        """Whether its SuperLink is."""
+        return any(process.alive for process in self.processes() if process.name == _LINK)
+
+    @property
     def port(self) -> int:
         return self._state().port
 
+    @property
+    def runs(self) -> Path:
+        """Where run folders are made."""
+        return Path(self._state().runs)
+
+    @property
+    def stopping(self) -> str:
+        """The command that stops this fleet."""
+        return f"afbs fleet down --fleet {shlex.quote(str(self.folder))}"
+
     # up
 
-    def up(self, nodes: int, runs: Path, *, insecure: bool = False, warm: bool = False) -> Sequence[Process]:
-        """Make keys, start a SuperLink, let it know the nodes' keys, and start the nodes."""
-        if any(process.alive for process in self.processes()):
-            raise UserError(f"The fleet in {self.folder} is up already. First: afbs fleet down")
+    def up(
+        self,
+        nodes: int,
+        runs: Path,
+        *,
+        insecure: bool = False,
+        warm: bool = False,
+        tell: Callable[[Process], object] = lambda process: None,
+    ) -> None:
+        """Make keys, start a SuperLink, let it know the nodes' keys, and start the nodes. `tell` hears of each."""
+        if self.alive:
+            raise UserError(f"The fleet in {self.folder} is up already. First: {self.stopping}")
         if shutil.which("flower-superlink", path=search_path()) is None:
             raise UserError("Flower is not installed here: pip install 'afbs[flower]'")
+        self._processes.end_marked()  # what a fleet that was killed has left
         self._clear()
         port = free_port()
         self._write(_State(port, insecure, str(runs.absolute())))
@@ -73,26 +103,27 @@ class Cluster:
         config = {"superlink": {"default": CONNECTION, CONNECTION: connection}}
         (self.folder / "flwr" / "config.toml").write_text(tomli_w.dumps(config))
         try:
-            self.start_link()
+            tell(self.start_link())
             self.register(range(nodes))
             for number in range(nodes):
-                self.add_node(number, warm=warm)
+                tell(self.add_node(number, warm=warm))
         except BaseException:
             self.down()
             raise
-        return self.processes()
 
     def _clear(self) -> None:
-        """Nothing of an earlier fleet is left, but for what its nodes keep and the secret that they share."""
-        for old in ("logs", "flwr", "keys", "superlink.db"):
-            place = self.folder / old
-            shutil.rmtree(place) if place.is_dir() else place.unlink(missing_ok=True)
+        """Nothing of an earlier fleet is left, but for what its nodes keep, the secret that they share, and the apps
+        that were run on it: who simulates a run again needs its network."""
+        for old in ("logs", "keys"):
+            shutil.rmtree(self.folder / old, ignore_errors=True)
+        for part in self.folder.glob("superlink.db*"):  # a killed database leaves what it had not written into it yet
+            part.unlink()
         for new in ("logs", "flwr", "keys", "nodes"):
             (self.folder / new).mkdir(parents=True, exist_ok=True)
         if not (self.folder / "label-secret").exists():
             write_secret(self.folder / "label-secret", secrets.token_hex(32).encode())
 
-    def start_link(self) -> None:
+    def start_link(self) -> Process:
         """Start the SuperLink; after it was stopped or killed, again: same port, same keys, same database."""
         state, keys = self._state(), self.folder / "keys"
         tls = [
@@ -108,8 +139,14 @@ class Cluster:
         limit = time.monotonic() + _PATIENCE
         while not _listens(state.port):
             if not process.alive or time.monotonic() > limit:
-                raise RunError(f"The SuperLink did not come up. Its log: {self.folder / 'logs' / 'superlink.log'}")
+                raise RunError(self._not_up())
             time.sleep(0.2)
+        return process
+
+    def _not_up(self) -> str:
+        log = self.folder / "logs" / f"{_LINK}.log"
+        words = [line for line in log.read_text(errors="replace").splitlines() if line.strip()]
+        return f"The SuperLink did not come up. It ended with {words[-1] if words else 'no word'!r}. Its log: {log}"
 
     def register(self, numbers: Sequence[int]) -> None:
         """Make these nodes' keys and let the SuperLink know them; several at a time, for each takes seconds."""

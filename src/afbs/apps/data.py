@@ -11,7 +11,9 @@ from flwr.app import Context
 from numpy.typing import NDArray
 
 from afbs.apps.setup import ConfigSource, on_node
+from afbs.clients.profile import strata
 from afbs.config import Config
+from afbs.population import held_out, holding_key
 from afbs.seeds import Key
 from afbs.types import ClientId, Dataset, UserError
 
@@ -21,10 +23,13 @@ Labelled = tuple[Any, Any] | Dataset
 
 @dataclass(frozen=True)
 class Local:
-    """A data set and which of its training samples are this client's."""
+    """A data set, which of its training samples are this client's, and which of those it trains on or keeps for
+    testing."""
 
     dataset: Dataset
     indices: NDArray[np.int64]
+    train: NDArray[np.int64]
+    held: NDArray[np.int64]
 
     def counts(self, classes: int) -> NDArray[np.int64]:
         labels = self.dataset.train_y[self.indices]
@@ -33,7 +38,7 @@ class Local:
 
     def of(self, client: ClientId) -> Sequence[NDArray[np.int64]]:
         """Whose samples are whose, as far as this node can say."""
-        return cast("Sequence[NDArray[np.int64]]", {client: self.indices})
+        return cast("Sequence[NDArray[np.int64]]", {client: self.train})
 
 
 def shard(source: ConfigSource, context: Context) -> Dataset:
@@ -41,17 +46,19 @@ def shard(source: ConfigSource, context: Context) -> Dataset:
     client = client_id(context)
     if client is None:
         raise UserError("The node has no `partition-id`: start it with --node-config 'partition-id=0'.")
-    local = _share(on_node(source, context.run_config, {}), client)
-    data, chosen = local.dataset, local.indices
+    data, chosen = _share(on_node(source, context.run_config, {}), client)
     return replace(data, train_x=data.train_x[chosen], train_y=data.train_y[chosen], owners=None)
 
 
 def own(given: Labelled | None, config: Config, client: ClientId) -> Local:
     """What the user's loader gave; without a loader, the client's share of the configured data."""
     if given is None:
-        return _share(config, client)
-    dataset = given if isinstance(given, Dataset) else samples(given, "`load`", not config.task.native)
-    return Local(dataset, np.arange(len(dataset.train_y)))
+        dataset, chosen = _share(config, client)
+    else:
+        dataset = given if isinstance(given, Dataset) else samples(given, "`load`", not config.task.native)
+        chosen = np.arange(len(dataset.train_y))
+    key = holding_key(config.run.seed).child(client)
+    return Local(dataset, chosen, *held_out(chosen, config.evaluation.held_out, key))
 
 
 def samples(given: Any, where: str, numbers: bool = False) -> Dataset:
@@ -96,15 +103,16 @@ def client_id(context: Context) -> ClientId | None:
     return None
 
 
-def _share(config: Config, client: ClientId) -> Local:
+def _share(config: Config, client: ClientId) -> tuple[Dataset, NDArray[np.int64]]:
     dataset = config.data.load()
-    split = config.partition.split(dataset.train_y, dataset.owners, Key.root(config.run.seed, "partition"))
+    labels = strata(dataset.train_y, dataset.classes)[0]
+    split = config.partition.split(labels, dataset.owners, Key.root(config.run.seed, "partition"))
     if client >= len(split.indices):
         raise UserError(
             f"There is no share of the data for client {client}: `partition` makes {len(split.indices)}. Give the node "
             "another `partition-id`, or the app a data loader of its own."
         )
-    return Local(dataset, split.indices[client])
+    return dataset, split.indices[client]
 
 
 def _check_labels(labels: NDArray[np.int64], classes: int) -> None:

@@ -87,9 +87,14 @@ class Household:
         limit = time.monotonic() + _TERM_SECONDS
         while self.marked() and time.monotonic() < limit:  # most end by themselves
             time.sleep(0.2)
-        for pid in self.marked():
-            with suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGKILL)
+        limit = time.monotonic() + _TERM_SECONDS
+        while (
+            left := self.marked()
+        ) and time.monotonic() < limit:  # who was killed may take a moment to be gone, or have started another
+            for pid in left:
+                with suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+            time.sleep(0.05)
         for child in self._children.values():
             child.wait()
         self._children.clear()

@@ -21,7 +21,7 @@ from afbs.interfaces import Brief, Fleet
 from afbs.record.recorder import Progress
 from afbs.transports.flower import Flower
 from afbs.transports.flower.fleet import FlowerFleet
-from afbs.types import Dataset, UserError
+from afbs.types import Dataset, RunError, UserError
 
 _SAY_SECONDS = 10.0
 
@@ -36,6 +36,12 @@ def server_app(config: ConfigSource, *, test: Callable[[], Labelled] | None = No
 
     @app.main()
     def main(grid: Grid, context: Context) -> None:
+        try:
+            serving(grid, context)
+        except (UserError, RunError) as error:
+            raise error.with_traceback(None) from None  # Flower prints it whole, and its sentence says what is wrong
+
+    def serving(grid: Grid, context: Context) -> None:
         settings = configuration(config, context.run_config, overrides)
         runs = Path(os.environ.get("AFBS_RUNS", "runs"))
         folder = context.run_config.get("folder") or runs / folder_name(settings.name)

@@ -17,7 +17,7 @@ import typer
 from rich.console import Console
 
 import afbs
-from afbs.types import UserError
+from afbs.types import RunError, UserError
 from afbs.version import VERSION
 
 app = typer.Typer(
@@ -60,6 +60,9 @@ def main() -> None:
     except UserError as error:
         _complain(error)
         sys.exit(2)
+    except RunError as error:
+        _complain(error)
+        sys.exit(1)
     except BrokenPipeError:
         sys.exit(1)
     except Exception as error:

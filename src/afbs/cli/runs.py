@@ -22,7 +22,7 @@ from afbs.types import UserError
 
 if TYPE_CHECKING:
     from afbs.config import Config
-    from afbs.record.result import Result
+    from afbs.experiment.result import Result
     from afbs.record.schema import ResultFile
 
 RunsFolder = Annotated[Path, typer.Option("--runs", help="Where new run folders are made.")]
@@ -130,7 +130,7 @@ def show(
         if output:
             save_figure(counts, output)
         return
-    from afbs.record.result import Result
+    from afbs.experiment.result import Result
 
     result = Result.open(folder)
     _print_table([result])

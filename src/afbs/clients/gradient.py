@@ -70,11 +70,15 @@ class Torch(Gradient):
 
     def of(self, batch: tuple[Tensor, Tensor]) -> None:
         samples, labels = batch
-        if self._mixed is None:
-            loss = self._task.loss(self._model.module, samples, labels)
-        else:
-            with torch.autocast(*self._mixed):
+        try:
+            if self._mixed is None:
                 loss = self._task.loss(self._model.module, samples, labels)
+            else:
+                with torch.autocast(*self._mixed):
+                    loss = self._task.loss(self._model.module, samples, labels)
+        except Exception as error:
+            error.add_note(f"This was in `task`: {type(self._task).__name__}.loss, of {len(samples)} samples.")
+            raise
         self._model.backward(loss)
 
     def test(self, part: int) -> Iterator[Probe]:

@@ -48,7 +48,11 @@ def taught(teach: Teach, network: nn.Module, x: Tensor, y: Tensor, lesson: Lesso
     module = copy.deepcopy(network).train()
     before = _tensors(module)
     size, device = sum(each.numel() for each in before), before[0].device
-    told = teach(module, TensorDataset(x, y), lesson)
+    try:
+        told = teach(module, TensorDataset(x, y), lesson)
+    except Exception as error:
+        error.add_note(f"This was in {name}, of client {lesson.client}.")
+        raise
     after = _tensors(module)
     if sum(each.numel() for each in after) != size:
         now = sum(each.numel() for each in after)

@@ -118,8 +118,14 @@ class Trainer:
 
     def _counted(self, probes: Iterable[Probe]) -> Tallies:
         totals: dict[str, Any] = {}
+        task = self._work.task
         for model, x, y in probes:
-            for name, found in self._work.task.tally(model, x, y).items():
+            try:
+                tallies = task.tally(model, x, y)
+            except Exception as error:
+                error.add_note(f"This was in `task`: {type(task).__name__}.measure, of {len(x)} samples.")
+                raise
+            for name, found in tallies.items():
                 totals[name] = totals[name] + found if name in totals else found
         return totals
 

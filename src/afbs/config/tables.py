@@ -75,7 +75,7 @@ class Evaluation:
     held_out: Annotated[float, Ge(0), Lt(1)] = 0.0
     """Every client sets this share of its samples aside, at least one where it has two, and is tested on them."""
     held_out_points: Annotated[int, Ge(1), Le(100_000)] = 10
-    """Moments of virtual time at which clients are tested, at equal distances, besides the start."""
+    """At so many moments of the run, besides its start, clients are tested: of its versions where they end it."""
 
     def grid(self, horizon: float) -> list[float]:
         """The initial model, `points` moments, the last of them the horizon."""

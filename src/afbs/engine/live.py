@@ -17,7 +17,7 @@ from typing import Any, final
 import numpy as np
 
 from afbs.engine.counts import Counts
-from afbs.engine.evaluations import Exam, Subject
+from afbs.engine.evaluations import Exam, Subject, due
 from afbs.engine.outbox import Listener
 from afbs.engine.server import Applied, Server
 from afbs.engine.stopping import stop_if_asked
@@ -57,7 +57,7 @@ class LiveRun:
         algorithm: Algorithm[Any],
         session: Session,
         listener: Listener,
-        subject: Subject,
+        subjects: Sequence[Subject],
         publish: Callable[[int, Vector], None],
         stateful: bool | None = None,
     ):
@@ -67,8 +67,7 @@ class LiveRun:
             )
         self._session = session
         self.listener = listener
-        self._subject = subject
-        self._timetable = subject.timetable
+        self._subjects = subjects
         self._publish = publish
         self._stateful = algorithm.local.stateful if stateful is None else stateful
         self.server = Server(algorithm, session)
@@ -79,7 +78,7 @@ class LiveRun:
         self._told: list[Facts] = []
         self._witness = Witness(())
         self._exams: dict[int, tuple[Exam, int, float]] = {}
-        self._tested = -1
+        self._tested: dict[str, int] = {}
         self._fetched: dict[int, Shipped] = {}
         self._numbers = 0
         self._unfit: dict[str, Sequence[int]] = {}
@@ -156,8 +155,9 @@ class LiveRun:
             self._save()
             self._record(applied)
             self._publish(self.server.version, self.server.params)
-            if self._timetable.after(self.server.version):
-                self._examine(self.server.time)
+            for subject in self._subjects:
+                if subject.timetable.after(self.server.version):
+                    self._examine(self.server.time, subject)
         for update in (*used, *dropped):
             self._contents.pop(update.order.sequence, None)
             self._said.pop(update.order.sequence, None)
@@ -223,11 +223,9 @@ class LiveRun:
 
     def _look_around(self, now: float) -> None:
         self._collect(0.0)
-        if self._witness.done:
-            for moment in self._timetable.before(now):
-                self._examine(moment)
-        else:
-            self._timetable.before(now)
+        passed = due(self._subjects, now)
+        for moment, subject in passed if self._witness.done else ():
+            self._examine(moment, subject)
         self.server.time = max(self.server.time, now)
         stop_if_asked(self)
 
@@ -238,16 +236,16 @@ class LiveRun:
             else:
                 self._fetched[result.task] = result
 
-    def _examine(self, time: float) -> None:
+    def _examine(self, time: float, subject: Subject) -> None:
         version = self.server.version
-        exam = Exam(version, self._subject)
-        self._tested = version
-        self.counts.evaluations += 1
+        exam = Exam(version, subject)
+        self._tested[subject.event] = version
+        self.counts.evaluations += not subject.local
         self.server.versions.use(version)
-        for part in range(self._subject.parts):
+        for part in range(subject.parts):
             self._numbers += 1
             self._exams[self._numbers] = exam, part, time
-            self._session.submit(Evaluate(self._numbers, self.server.versions.slot(version), part))
+            self._session.submit(Evaluate(self._numbers, self.server.versions.slot(version), part, subject.local))
 
     def _examined(self, result: Evaluated) -> None:
         exam, part, time = self._exams.pop(result.task)
@@ -255,13 +253,14 @@ class LiveRun:
         self.counts.evaluate += result.seconds
         if not exam.missing:
             self.server.versions.let_go(exam.version)
-            self.listener.evaluated(time, exam.version, exam.score())
+            self.listener.evaluated(time, exam.version, exam.score(), exam.subject.event)
 
     def _end(self, stopped: Stopped) -> Stopped:
-        for moment in self._timetable.before(stopped.time, including=True):
-            self._examine(moment)
-        if self._tested != self.server.version:  # whatever ends a run, and whoever was killed, its last model is tested
-            self._examine(stopped.time)
+        for moment, subject in due(self._subjects, stopped.time, including=True):
+            self._examine(moment, subject)
+        for subject in self._subjects:  # whatever ends a run, and whoever was killed, its last model is tested
+            if self._tested.get(subject.event) != self.server.version:
+                self._examine(stopped.time, subject)
         while self._exams:
             self._collect(_PATIENCE)
             stop_if_asked(self)

@@ -11,10 +11,8 @@ whatever the number of workers, and whether or not the run was interrupted.
 
 from __future__ import annotations
 
-from collections import defaultdict, deque
+from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from heapq import heappop, heappush
 from time import perf_counter
 from typing import Any, NamedTuple, final
 
@@ -26,23 +24,20 @@ from afbs.engine.outbox import Listener, Moment, Outbox
 from afbs.engine.server import Server
 from afbs.engine.stopping import stop_if_asked
 from afbs.engine.witness import Witness
+from afbs.engine.work import Delivery, Work
 from afbs.interfaces import Algorithm, Session
 from afbs.record.checkpoint import Checkpoint
 from afbs.types import (
     Arrived,
     Decided,
     Dispatched,
-    Evaluate,
     Evaluated,
     Event,
     Facts,
     Left,
     Lost,
-    Matrix,
     Order,
-    Shipped,
     Stopped,
-    Train,
     Update,
     UserError,
     Vector,
@@ -54,35 +49,17 @@ _LOOK_AHEAD_JOBS = 512
 _LOOK_AHEAD_EVENTS = 1 << 16
 _CHUNK = 1 << 12
 """Events that are read at once where there is no step: a run in which nobody ever arrives must be stoppable."""
-_EVALUATION_SLACK = 8
-"""An evaluation is as urgent as a job that is needed this many steps later."""
 _WATCHED_FROM = 3600
 """Whether workers are idle is watched from the second virtual hour on: before it, everybody is just starting."""
 
 
-@dataclass
-class _Pending:
+class _Pending(NamedTuple):
     """A decided step whose vectors are still to come, and what happened before it. In a long time without a step, what
     happened alone."""
 
     decided: Decided | None
     events: list[Event]
-    first: int = -1
-    rows: Matrix | None = None
-    orders: list[Order] = field(default_factory=list)
-    missing: int = 0
-    rejected: set[int] = field(default_factory=set)
-    results: list[Shipped] = field(default_factory=list)
-    told: dict[int, Mapping[str, float]] = field(default_factory=dict)
-
-
-class _Task(NamedTuple):
-    """What a task number stands for: a row of a pending step, or a part of an exam."""
-
-    pending: _Pending | None
-    row: int
-    order: Order | None
-    exam: Exam | None = None
+    delivery: Delivery
 
 
 @final
@@ -112,11 +89,7 @@ class Run:
         self._pending: deque[_Pending] = deque()
         self._ahead = 0
         self._unheard = 0
-        self._ready: list[tuple[int, int, int]] = []
-        self._waiting: defaultdict[int, list[tuple[int, int, int]]] = defaultdict(list)
-        self._tasks: dict[int, _Task] = {}
-        self._under_way = 0
-        self._numbers = 0
+        self._work = Work(session, self.server.versions)
         self._outbox = Outbox(listener)
         self._exams: dict[str, Exam] = {}
         self._contents: dict[int, Vector] = {}
@@ -149,10 +122,10 @@ class Run:
             # Here and only here is everything in order: between two turns a run can be stopped and saved.
             stop_if_asked(self)
             self._read_ahead()
-            self._hand_out()
+            self._work.hand_out()
             if self._apply_next():
                 continue
-            if self._under_way:
+            if self._work.under_way:
                 self._collect()
             elif not self._pending:
                 break
@@ -167,8 +140,8 @@ class Run:
 
     def settle(self) -> None:
         """Finish what has been handed out and record everything that can be recorded."""
-        while self._under_way or any(task.exam for task in self._tasks.values()):
-            self._hand_out(evaluations_only=True)
+        while self._work.under_way or self._work.examining:
+            self._work.hand_out(exams_only=True)
             self._collect()
         self._post()
 
@@ -185,7 +158,7 @@ class Run:
         if self._told:
             return self._told.popleft()
         while self._pending:
-            self._hand_out()
+            self._work.hand_out()
             if not self._apply_next():
                 self._collect()
         vectors = [self._content(update.order) for update in updates]
@@ -204,8 +177,8 @@ class Run:
             self._pending.append(pending)
             self._unheard += len(pending.events)
             if pending.decided is not None:
-                self._prepare(pending, pending.decided)
-                self._ahead += len(pending.orders)
+                self._prepare(pending.delivery, pending.decided)
+                self._ahead += len(pending.delivery.orders)
         self.counts.plan += perf_counter() - began
 
     def _next_step(self) -> _Pending | None:
@@ -213,7 +186,7 @@ class Run:
         seen: list[Event] = []
         for event in self._events:
             if isinstance(event, Decided):
-                return _Pending(event, seen)
+                return _Pending(event, seen, Delivery())
             if isinstance(event, Dispatched):
                 self.server.versions.use(event.order.version)
             if isinstance(event, Stopped):
@@ -222,133 +195,91 @@ class Run:
                 return None
             seen.append(event)  # type: ignore[arg-type]  # virtual time never waits
             if len(seen) >= _CHUNK:
-                return _Pending(None, seen)
+                return _Pending(None, seen, Delivery())
         raise RuntimeError("The plan ended without saying why.")
 
-    def _prepare(self, pending: _Pending, decided: Decided) -> None:
+    def _prepare(self, delivery: Delivery, decided: Decided) -> None:
         """Jobs for what is used. Where clients remember, a dropped update was still a client's training: it is done."""
         step = decided.step
         wanted = (*step.used, *step.dropped) if self._stateful else step.used
-        pending.orders = [update.order for update in wanted]
+        delivery.orders = [update.order for update in wanted]
         if wanted:
-            pending.first, pending.rows = self._session.store.block(len(wanted))
+            delivery.first, delivery.rows = self._session.store.block(len(wanted))
         for row, update in enumerate(wanted):
             known = self._contents.pop(update.order.sequence, None)
             if known is None:
-                pending.missing += 1
-                self._enlist(pending, row, update.order, decided.version, update.examples)
+                self._work.deliver(delivery, row, decided.version, update.examples)
             else:
-                assert pending.rows is not None
-                pending.rows[row] = known
+                assert delivery.rows is not None
+                delivery.rows[row] = known
                 if update.order.sequence in self._said:
-                    pending.told[row] = self._said.pop(update.order.sequence)
+                    delivery.told[row] = self._said.pop(update.order.sequence)
                 if not np.isfinite(known).all():
-                    pending.rejected.add(row)
+                    delivery.rejected.add(row)
         for update in step.dropped:
             self._contents.pop(update.order.sequence, None)
             self._said.pop(update.order.sequence, None)
 
-    def _enlist(self, pending: _Pending, row: int, order: Order, needed: int, examples: int) -> None:
-        """A job that the version `needed` waits for."""
-        self._numbers += 1
-        self._tasks[self._numbers] = _Task(pending, row, order)
-        entry = (needed, -examples, self._numbers)
-        if order.version <= self.server.version:
-            heappush(self._ready, entry)
-        else:
-            self._waiting[order.version].append(entry)
-
     def _content(self, order: Order) -> Vector:
         """What the client of one order ships, now."""
         if order.sequence not in self._contents:
-            lone = _Pending(None, [], orders=[order], missing=1)
-            lone.first, lone.rows = self._session.store.block(1)
-            self._enlist(lone, 0, order, self.server.version + 1, examples=0)
+            first, rows = self._session.store.block(1)
+            lone = Delivery([order], first, rows)
+            self._work.deliver(lone, 0, self.server.version + 1, examples=0)
             while lone.missing:
-                self._hand_out()
+                self._work.hand_out()
                 self._collect()
             self.counts.add_jobs(lone.results)
-            self._contents[order.sequence] = lone.rows[0].copy()
+            self._contents[order.sequence] = rows[0].copy()
             if lone.told:
                 self._said[order.sequence] = lone.told[0]
-            self._session.store.release(lone.first)
+            self._session.store.release(first)
         return self._contents[order.sequence]
 
     # 2. keep the workers busy
 
-    def _hand_out(self, evaluations_only: bool = False) -> None:
-        kept = []
-        while self._ready and self._under_way < self._session.depth:
-            entry = heappop(self._ready)
-            number = entry[2]
-            pending, row, order, exam = self._tasks[number]
-            if exam is not None:
-                slot = self.server.versions.slot(exam.version)
-                self._session.submit(Evaluate(number, slot, row, exam.subject.local))
-            elif evaluations_only:
-                kept.append(entry)
-                continue
-            else:
-                assert pending is not None
-                assert order is not None
-                base = self.server.versions.slot(order.version)
-                self._session.submit(Train(number, order, base, pending.first + row))
-            self._under_way += 1
-        for entry in kept:
-            heappush(self._ready, entry)
-
     def _collect(self) -> None:
         began = perf_counter()
-        results = self._session.collect()
+        results = self._work.collect()
         self.counts.wait += perf_counter() - began
         for result in results:
-            self._under_way -= 1
-            task = self._tasks.pop(result.task)
             if self._watching_since is not None:
                 self.counts.idle += result.waited
             if isinstance(result, Evaluated):
-                self._evaluated(task, result)
-            else:
-                assert task.pending is not None
-                task.pending.missing -= 1
-                task.pending.results.append(result)
-                if result.told:
-                    task.pending.told[task.row] = result.told
-                if result.outcome != "done":
-                    task.pending.rejected.add(task.row)
+                self.counts.evaluate += result.seconds
         now = perf_counter()
         if self._watching_since is not None:
             self.counts.watched += (now - self._watching_since) * self._session.workers
         if self.server.time > _WATCHED_FROM:
             self._watching_since = now
+        if any(isinstance(result, Evaluated) for result in results):
+            self._post()
 
     # 3. apply steps in order
 
     def _apply_next(self) -> bool:
-        if not self._pending or self._pending[0].missing:
+        if not self._pending or self._pending[0].delivery.missing:
             return False
-        pending = self._pending.popleft()
-        self._announce(pending.events)
-        self._unheard -= len(pending.events)
-        decided = pending.decided
+        decided, events, delivery = self._pending.popleft()
+        self._announce(events)
+        self._unheard -= len(events)
         if decided is None:
             self._post()
             return True
         began = perf_counter()
         number = len(decided.step.used)
         self._evaluate_until(decided.time)
-        rejected = {row for row in pending.rejected if row < number}
-        rows = None if pending.rows is None else pending.rows[:number]
-        applied = self.server.apply(decided, rows, rejected, told=pending.told)
-        self.counts.add_jobs(pending.results)  # now, so that what a checkpoint counts fits its version
+        rejected = {row for row in delivery.rejected if row < number}
+        rows = None if delivery.rows is None else delivery.rows[:number]
+        applied = self.server.apply(decided, rows, rejected, told=delivery.told)
+        self.counts.add_jobs(delivery.results)  # now, so that what a checkpoint counts fits its version
         if self._stateful:
-            for row, order in enumerate(pending.orders):
-                self._session.settle(order, row not in pending.rejected)
-        if pending.rows is not None:
-            self._session.store.release(pending.first)
-        for entry in self._waiting.pop(self.server.version, ()):
-            heappush(self._ready, entry)
-        self._ahead -= len(pending.orders)
+            for row, order in enumerate(delivery.orders):
+                self._session.settle(order, row not in delivery.rejected)
+        if delivery.rows is not None:
+            self._session.store.release(delivery.first)
+        self._work.exists(self.server.version)
+        self._ahead -= len(delivery.orders)
         self._outbox.put(applied)
         for update in (*decided.step.used, *decided.step.dropped):
             self.server.versions.let_go(update.base_version)
@@ -386,21 +317,8 @@ class Run:
         if exam is None or exam.version != version:
             exam = self._exams[subject.event] = Exam(version, subject)
             self.counts.evaluations += not subject.local
-            self.server.versions.use(version)
-            for part in range(subject.parts):
-                self._numbers += 1
-                self._tasks[self._numbers] = _Task(None, part, None, exam)
-                heappush(self._ready, (version + _EVALUATION_SLACK, 0, self._numbers))
+            self._work.examine(exam)
         self._outbox.put(Moment(time, exam))
-
-    def _evaluated(self, task: _Task, result: Evaluated) -> None:
-        exam = task.exam
-        assert exam is not None
-        exam.add(task.row, result)
-        self.counts.evaluate += result.seconds
-        if not exam.missing:
-            self.server.versions.let_go(exam.version)
-            self._post()
 
     def _post(self) -> None:
         began = perf_counter()

@@ -2,6 +2,7 @@
 
 The file has no name, so it is gone with the last process that has it open, however that process ends. It is sparse
 and free rows with the lowest numbers are used first, so the memory it takes is that of the rows in use at the peak.
+Large rows take none until they are written, and none once they are free.
 """
 
 from __future__ import annotations
@@ -18,6 +19,8 @@ from afbs.interfaces import Store
 from afbs.types import Matrix, Vector
 
 _ALIGNMENT = 64
+_LARGE = 4 << 20
+"""Bytes of a row from which on its memory is given back when it is free; having it anew costs a fault a page."""
 
 
 @final
@@ -29,6 +32,7 @@ class Arena(Store):
         self._stride = -(-length * 4 // _ALIGNMENT) * _ALIGNMENT
         self._fd = fd
         self._rows = 0
+        self._memory: mmap.mmap | None = None
         self._map: np.ndarray[tuple[int, int], np.dtype[np.float32]] | None = None
         self._free: list[tuple[int, int]] = []
         self._taken: dict[int, int] = {}
@@ -51,7 +55,10 @@ class Arena(Store):
         return first, self._view(first, rows)
 
     def release(self, first: int) -> None:
-        self._put_back(first, self._taken.pop(first))
+        count = self._taken.pop(first)
+        if self._stride >= _LARGE:
+            self._give_back(first, count)
+        self._put_back(first, count)
 
     @property
     def peak_bytes(self) -> int:
@@ -61,8 +68,8 @@ class Arena(Store):
     def _view(self, first: int, count: int) -> Matrix:
         if self._map is None or first + count > len(self._map):
             rows = os.fstat(self._fd).st_size // self._stride
-            flat = np.frombuffer(mmap.mmap(self._fd, rows * self._stride), np.float32)
-            self._map = flat.reshape(rows, self._stride // 4)
+            self._memory = mmap.mmap(self._fd, rows * self._stride)
+            self._map = np.frombuffer(self._memory, np.float32).reshape(rows, self._stride // 4)
         return self._map[first : first + count, : self._length]
 
     def _allocate(self, count: int) -> int:
@@ -78,6 +85,13 @@ class Arena(Store):
         self._put_back(self._rows, grown)
         self._rows += grown
         return self._allocate(count)
+
+    def _give_back(self, first: int, count: int) -> None:
+        """The pages that lie in these rows, on systems that can; a page that is shared with a neighbour stays."""
+        begin = -(-first * self._stride // mmap.PAGESIZE) * mmap.PAGESIZE
+        end = (first + count) * self._stride // mmap.PAGESIZE * mmap.PAGESIZE
+        if hasattr(mmap, "MADV_REMOVE") and self._memory is not None and end <= len(self._memory):
+            self._memory.madvise(mmap.MADV_REMOVE, begin, end - begin)
 
     def _put_back(self, first: int, count: int) -> None:
         insort(self._free, (first, count))

@@ -13,37 +13,26 @@ import sys
 import threading
 import traceback
 from collections import deque
+from concurrent.futures import Future
 from contextlib import suppress
-from dataclasses import replace
-from math import inf
+from dataclasses import dataclass, replace
 from multiprocessing.connection import Connection
-from statistics import fmean
-from typing import Any, NamedTuple, final
+from queue import SimpleQueue
+from typing import Any, final
 
 import numpy as np
 
 from afbs.executors._arena import Arena
-from afbs.executors._ray_worker import ARRAYS, Reply, Where, Worker, mark
-from afbs.types import Evaluate, RunError, Train, UserError, Vector
+from afbs.executors._ray_parcels import ARRAYS, CALLS, Given, Handed, Reply, Where
+from afbs.executors._ray_worker import Worker, mark
+from afbs.types import RunError, Train, UserError, Vector
 
 _TRIES = 4
 """How often a task is begun before it is taken to be what its workers die of."""
-_TURN_SECONDS = 0.02
-_CALLS = 2
-"""Calls an actor has at hand, so that it finds the next one while the last one's results are on their way."""
-_CALL_SECONDS = 0.5
-"""A call costs some milliseconds of processor time, so short tasks share one."""
-
-
-class Handed(NamedTuple):
-    """A task as the server hands it over: the slots of its client's old and new state, and the version it starts from.
-
-    A slot is used again, a version's number never.
-    """
-
-    task: Train | Evaluate
-    slots: tuple[int, ...]
-    version: int
+_DEADLY = (
+    "Ray workers keep dying of one task, perhaps because memory was short. The run has been kept as far as its last "
+    "checkpoint and can be resumed."
+)
 
 
 def main() -> None:
@@ -75,8 +64,8 @@ def _serve(connection: Connection, memory: int) -> None:
         connection.send([crew.initial, crew.number])
         threading.Thread(target=_listen, args=(connection, crew), daemon=True).start()
         while True:
-            for result in crew.results():
-                connection.send(result)
+            if results := crew.results():
+                connection.send(results)
     finally:
         ray.shutdown()
 
@@ -95,27 +84,37 @@ def _listen(connection: Connection, crew: Crew) -> None:
     """Takes tasks, and versions to forget, until the server closes the connection."""
     try:
         while True:
-            told = connection.recv()
-            if isinstance(told, int):
-                crew.forget(told)
-            else:
-                crew.give(Handed(*told))
-    except (EOFError, OSError):
+            crew.hear(connection.recv())
+    except (EOFError, ConnectionError):
         with suppress(Exception):
             crew.ray.shutdown()
         os._exit(0)
+    except Exception as error:
+        crew.fail(error)
 
 
 @final
 class _Actor:
     def __init__(self, handle: Any):
         self.handle = handle
-        self.calls: deque[tuple[Any, list[Handed]]] = deque()
+        self.calls: dict[_Call, Any] = {}
+        """In the order in which they were made, with Ray's references to what they will give."""
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class _Call:
+    actor: _Actor
+    tasks: list[Handed]
 
 
 @final
 class Crew:
-    """The actors of a session, each with its calls in order, and the tasks that no call has been made for."""
+    """The actors of a session, each with its calls in order, and the tasks that no call has been made for.
+
+    The server hands out no more than is good for its run. So all that is here is shared out at once, in equal calls:
+    the fewer tasks there are, the fewer go into one, and all actors are done at about the same time.
+    """
 
     arena: Arena
 
@@ -127,93 +126,112 @@ class Crew:
         self._versions: dict[int, Any] = {}
         self._tries: dict[int, int] = {}
         self._waiting: deque[Handed] = deque()
-        self._task_seconds = inf
-        self._change = threading.Condition()
+        self._called = 0
+        self._ended: SimpleQueue[tuple[_Call, Future[Any]] | Exception] = SimpleQueue()
+        self._lock = threading.Lock()
         self._actors = [self._actor() for _ in range(self._size())]
+        self.number = len(self._actors)
         self.initial = self._briefed(self._actors)
 
-    @property
-    def number(self) -> int:
-        return len(self._actors)
-
-    def give(self, handed: Handed) -> None:
-        with self._change:
-            self._waiting.append(handed)
+    def hear(self, told: list[Handed | int]) -> None:
+        """Tasks to do, and versions that no task will start from."""
+        with self._lock:
+            for one in told:
+                if isinstance(one, int):
+                    self._versions.pop(one, None)
+                else:
+                    self._waiting.append(one)
             self._hand_out()
-            self._change.notify()
 
-    def forget(self, version: int) -> None:
-        with self._change:
-            self._versions.pop(version, None)
+    def fail(self, error: Exception) -> None:
+        """Let whoever asks for results have this."""
+        self._ended.put(error)
 
-    def results(self) -> list[Any]:
-        """What has been finished; waits a moment for the first of it."""
-        with self._change:
-            while not any(actor.calls for actor in self._actors):
-                self._change.wait()
-            owner = {actor.calls[0][0]: actor for actor in self._actors if actor.calls}
-        ready, _ = self.ray.wait(list(owner), num_returns=1, timeout=_TURN_SECONDS)
-        if ready:
-            ready, _ = self.ray.wait(list(owner), num_returns=len(owner), timeout=0)
-        return [result for reference in ready for result in self._results(owner[reference])]
+    def results(self) -> tuple[Any, ...]:
+        """What the next call to end gave; nothing if its actor has died, and its tasks are for others."""
+        ended = self._ended.get()
+        if isinstance(ended, Exception):
+            raise ended
+        call, future = ended
+        if call not in call.actor.calls:
+            return ()  # of an actor that is known to have died
+        try:
+            reply = _checked(future.result())
+        except (self.ray.exceptions.RayActorError, self.ray.exceptions.ObjectLostError):
+            self._give_up(call.actor)
+            return ()
+        vectors = iter(reply.vectors)
+        for task, slots, _ in call.tasks:
+            if isinstance(task, Train):
+                for slot in (task.out, *slots[1:]):
+                    np.copyto(self.arena.get(slot), next(vectors))
+        with self._lock:
+            del call.actor.calls[call]
+            self._called -= len(call.tasks)
+            for task, _, _ in call.tasks:
+                self._tries.pop(task.task, None)
+            self._hand_out()
+        return reply.results
 
     def _hand_out(self) -> None:
-        """The fewer tasks are left, the fewer go into a call, so that all actors are done at about the same time."""
-        while self._waiting:
+        """Where an actor has work, a handful of tasks waits: the server is about to send more that can go with it."""
+        while self._waiting and self._actors:
             actor = min(self._actors, key=lambda actor: len(actor.calls))
-            if len(actor.calls) == _CALLS:
+            share = (len(self._waiting) + self._called) // (CALLS * len(self._actors))
+            if len(actor.calls) >= CALLS or (actor.calls and 2 * len(self._waiting) < share):
                 return
-            fair = len(self._waiting) // (_CALLS * len(self._actors))
-            number = max(1, min(fair, int(_CALL_SECONDS / self._task_seconds)))
-            self._call(actor, [self._waiting.popleft() for _ in range(number)])
+            self._call(actor, self._next(max(1, share)))
 
-    def _call(self, actor: _Actor, bundle: list[Handed]) -> None:
-        for task, _, version in bundle:
+    def _next(self, number: int) -> list[Handed]:
+        """Tasks for one call. One that an actor may have died of is called alone: the next to die says of which."""
+        tasks = [self._waiting.popleft()]
+        while self._waiting and len(tasks) < number:
+            if not self._tries.keys().isdisjoint((tasks[0].task.task, self._waiting[0].task.task)):
+                break
+            tasks.append(self._waiting.popleft())
+        return tasks
+
+    def _call(self, actor: _Actor, tasks: list[Handed]) -> None:
+        for task, _, version in tasks:
             if version not in self._versions:
                 self._versions[version] = self.ray.put(self.arena.get(task.base))
         # In a list it stays a reference: a worker that has the version does not fetch it again.
-        there = {version: [self._versions[version]] for _, _, version in bundle}
-        given = [(task, version, self.arena.get(slots[0]).copy() if slots else None) for task, slots, version in bundle]
-        actor.calls.append((actor.handle.do.remote(given, there), bundle))
+        there = {version: [self._versions[version]] for _, _, version in tasks}
+        given = [
+            Given(task, version, self.arena.get(slots[0]).copy() if slots else None) for task, slots, version in tasks
+        ]
+        call = _Call(actor, tasks)
+        self._called += len(tasks)
+        actor.calls[call] = reference = actor.handle.do.remote(given, there)
+        reference.future().add_done_callback(lambda future: self._ended.put((call, future)))
 
-    def _results(self, actor: _Actor) -> list[Any]:
-        """What an actor's first call gave; nothing if the actor has died, and its tasks were given to another."""
-        reference, bundle = actor.calls[0]
-        try:
-            answers = [_checked(answer) for answer in self.ray.get(reference)]
-        except self.ray.exceptions.RayActorError:
-            self._replace(actor)
-            return []
-        for (task, slots, _), answer in zip(bundle, answers, strict=True):
-            if isinstance(task, Train):
-                for slot, vector in zip((task.out, *slots[1:]), answer.vectors, strict=True):
-                    np.copyto(self.arena.get(slot), vector)
-        with self._change:
-            actor.calls.popleft()
-            for task, _, _ in bundle:
-                self._tries.pop(task.task, None)
-            self._task_seconds = fmean(answer.result.seconds for answer in answers)
+    def _give_up(self, actor: _Actor) -> None:
+        """What an actor that has died was given is done by others, first of all; another one comes when it can."""
+        with self._lock:
+            calls = [call.tasks for call in actor.calls]
+            actor.calls.clear()
+            self._called -= sum(map(len, calls))
+            self._actors.remove(actor)
+            for task, _, _ in calls[0]:
+                self._tries[task.task] = self._tries.get(task.task, 1) + 1
+            if max(self._tries.values()) > _TRIES:
+                raise RunError(_DEADLY)
+            self._waiting.extendleft(handed for tasks in reversed(calls) for handed in reversed(tasks))
             self._hand_out()
-        return [answer.result for answer in answers]
-
-    def _replace(self, actor: _Actor) -> None:
-        """Its tasks are called one by one from now on: the next to die says of which."""
-        for task, _, _ in actor.calls[0][1]:
-            self._tries[task.task] = self._tries.get(task.task, 1) + 1
-        if max(self._tries.values()) > _TRIES:
-            raise RunError(
-                "Ray workers keep dying of one task, perhaps because memory was short. The run has been kept as far as "
-                "its last checkpoint and can be resumed."
-            )
         with suppress(Exception):
             self.ray.kill(actor.handle)
-        fresh = self._actor()
-        self._briefed([fresh])
-        with self._change:
-            self._actors[self._actors.index(actor)] = fresh
-            for _, bundle in actor.calls:
-                for handed in bundle:
-                    self._call(fresh, [handed])
+        threading.Thread(target=self._hire, daemon=True).start()
+
+    def _hire(self) -> None:
+        """Another actor. Where a node is gone there may be no place for it, and those who are left go on meanwhile."""
+        try:
+            fresh = self._actor()
+            self._briefed([fresh])
+            with self._lock:
+                self._actors.append(fresh)
+                self._hand_out()
+        except Exception as error:
+            self.fail(error)
 
     def _size(self) -> int:
         """As many as were asked for, or as the cluster has room for."""
@@ -229,7 +247,8 @@ class Crew:
         options = {"num_cpus": chosen["cpus"], "num_gpus": chosen["gpus"], "scheduling_strategy": "SPREAD"}
         if chosen["memory"]:
             options["memory"] = int(chosen["memory"] * 1e6)
-        return _Actor(self.ray.remote(Worker).options(max_restarts=0, **options).remote(list(sys.path)))
+        worker = self.ray.remote(Worker).options(max_restarts=0, max_concurrency=CALLS, **options)
+        return _Actor(worker.remote(list(sys.path)))
 
     def _briefed(self, actors: list[_Actor]) -> Vector:
         """Tells actors what they work on. Where a node has no file of the data it is sent them, once a node."""
@@ -243,8 +262,8 @@ class Crew:
             actor.handle.begin.remote(payload, self._files, shipped)
             for actor, shipped in zip(actors, wanted, strict=True)
         ]
-        vectors = [_checked(answer).vectors[0] for answer in self.ray.get(begun)]
-        initial: Vector = np.array(vectors[0])
+        replies = [_checked(reply) for reply in self.ray.get(begun)]
+        initial: Vector = replies[0].vectors[0].copy()
         return initial
 
 
@@ -262,12 +281,12 @@ def _parted(workload: Any) -> tuple[bytes, dict[str, Where], dict[str, Any]]:
     return cloudpickle.dumps(replace(workload, dataset=replace(data, **empty))), files, arrays
 
 
-def _checked(answer: Reply) -> Reply:
-    if answer.problem == "refused":
-        raise UserError(answer.text)
-    if answer.problem:
-        raise RunError(f"A worker failed:\n{answer.text}")
-    return answer
+def _checked(reply: Reply) -> Reply:
+    if reply.problem == "refused":
+        raise UserError(reply.text)
+    if reply.problem:
+        raise RunError(f"A worker failed:\n{reply.text}")
+    return reply
 
 
 if __name__ == "__main__":

@@ -1,7 +1,8 @@
-"""What a Ray actor of the executor `ray` does: trains what it is told, with one thread.
+"""What a Ray actor of the executor `ray` does: trains what it is told, in one thread.
 
-It keeps the last few versions of the model, so that each crosses the network once a worker and not once a job; and it
-maps the data where its node has the very files, or else takes them from its node's object store.
+Ray's own threads take in the next call and put away what the last one gave while that thread trains. It keeps the last
+few versions of the model, so that each crosses the network once a worker and not once a job; and it maps the data where
+its node has the very files, or else takes them from its node's object store.
 """
 
 from __future__ import annotations
@@ -10,42 +11,30 @@ import hashlib
 import sys
 import traceback
 from collections import OrderedDict
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from time import perf_counter
-from typing import Any, NamedTuple, final
+from typing import Any, final
 
 import numpy as np
 
+from afbs.executors._ray_parcels import ARRAYS, Given, Reply, Where
 from afbs.types import Evaluate, Train, UserError, Vector
 
-ARRAYS = ("train_x", "train_y", "test_x", "test_y")
 _VERSIONS_BYTES = 1 << 26
 _BLOCKS, _BLOCK = 64, 1 << 16
 
 
-class Where(NamedTuple):
-    """An array of the data: the file that holds it where the server is, and what shows that another is the same."""
-
-    path: str
-    mark: str
-
-
-class Reply(NamedTuple):
-    """How a task ended. `problem` is "refused" or "failed" with a text; else there are a result and its vectors."""
-
-    result: Any = None
-    vectors: tuple[Vector, ...] = ()
-    problem: str = ""
-    text: str = ""
-
-
 @final
 class Worker:
-    """One actor. Ray calls one method at a time, in the order in which they were sent."""
+    """One actor. What Ray's threads are called for is done by one thread, in its order: threads have their own number
+    of threads for a sum, and that decides its last bits."""
 
     def __init__(self, path: list[str]):
         sys.path[:] = [*path, *(place for place in sys.path if place not in path)]
+        self._thread = ThreadPoolExecutor(1)
         self._versions: OrderedDict[int, Vector] = OrderedDict()
         self._since = perf_counter()
 
@@ -55,50 +44,49 @@ class Worker:
 
     def begin(self, payload: bytes, files: dict[str, Where], shipped: dict[str, Any]) -> Reply:
         """Brief it; `shipped` are arrays in the object store. Gives the model before training."""
-        try:
-            import cloudpickle
-            import ray
-            import torch
+        return self._thread.submit(_answered, self._begin, payload, files, shipped).result()
 
-            torch.set_num_threads(1)
-            work = cloudpickle.loads(payload)
-            arrays: dict[str, Any] = {
-                name: ray.get(shipped[name]) if name in shipped else np.load(files[name].path, mmap_mode="r")
-                for name in ARRAYS
-            }
-            from afbs.clients.trainer import Trainer
+    def do(self, tasks: list[Given], there: dict[int, list[Any]]) -> Reply:
+        """`there` holds references to versions, which are followed where this worker has them no more."""
+        return self._thread.submit(_answered, self._do, tasks, there).result()
 
-            self._trainer = Trainer(replace(work, dataset=replace(work.dataset, **arrays)))
-            self._since = perf_counter()
-            return Reply(vectors=(self._trainer.initial(),))
-        except UserError as error:
-            return Reply(problem="refused", text=str(error))
-        except Exception:
-            return Reply(problem="failed", text=traceback.format_exc())
+    def _begin(self, payload: bytes, files: dict[str, Where], shipped: dict[str, Any]) -> Reply:
+        import cloudpickle
+        import ray
+        import torch
 
-    def do(self, tasks: list[tuple[Train | Evaluate, int, Vector | None]], there: dict[int, list[Any]]) -> list[Reply]:
-        """Each task has its version and its client's state.
+        torch.set_num_threads(1)
+        work = cloudpickle.loads(payload)
+        arrays: dict[str, Any] = {
+            name: ray.get(shipped[name]) if name in shipped else np.load(files[name].path, mmap_mode="r")
+            for name in ARRAYS
+        }
+        from afbs.clients.trainer import Trainer
 
-        `there` holds references to versions, which are followed where this worker has them no more.
-        """
-        return [self._one(task, version, there[version], state) for task, version, state in tasks]
+        self._trainer = Trainer(replace(work, dataset=replace(work.dataset, **arrays)))
+        self._size = len(initial := self._trainer.initial())
+        self._since = perf_counter()
+        return Reply(vectors=initial[np.newaxis])
 
-    def _one(self, task: Train | Evaluate, version: int, there: list[Any], state: Vector | None) -> Reply:
-        waited = perf_counter() - self._since
-        try:
-            base = self._base(version, there)
+    def _do(self, tasks: list[Given], there: dict[int, list[Any]]) -> Reply:
+        """All vectors in one array, which Ray copies as it is: for each training what is shipped, then what its client
+        remembers from now on."""
+        each = [isinstance(task, Train) * (1 if state is None else 2) for task, _, state in tasks]
+        vectors = np.empty((sum(each), self._size), np.float32)
+        rows = iter(vectors)
+        results: list[Any] = []
+        for task, version, state in tasks:
+            waited = perf_counter() - self._since
+            base = self._base(version, there[version])
             if isinstance(task, Evaluate):
-                found = self._trainer.evaluate(task.task, base, task.part, task.local)
-                return Reply(found._replace(waited=waited))
-            rows = [np.empty_like(base)] if state is None else [np.empty_like(base), state.copy(), np.empty_like(base)]
-            shipped = self._trainer.train(task.task, task.order, base, *rows)
-            return Reply(shipped._replace(waited=waited), (rows[0], *rows[2:]))
-        except UserError as error:
-            return Reply(problem="refused", text=str(error))
-        except Exception:
-            return Reply(problem="failed", text=traceback.format_exc())
-        finally:
+                found: Any = self._trainer.evaluate(task.task, base, task.part, task.local)
+            elif state is None:
+                found = self._trainer.train(task.task, task.order, base, next(rows))
+            else:
+                found = self._trainer.train(task.task, task.order, base, next(rows), state.copy(), next(rows))
+            results.append(found._replace(waited=waited))
             self._since = perf_counter()
+        return Reply(tuple(results), vectors)
 
     def _base(self, version: int, there: list[Any]) -> Vector:
         if version not in self._versions:
@@ -111,6 +99,15 @@ class Worker:
                 self._versions.popitem(last=False)
         self._versions.move_to_end(version)
         return self._versions[version]
+
+
+def _answered(work: Callable[..., Reply], *given: Any) -> Reply:
+    try:
+        return work(*given)
+    except UserError as error:
+        return Reply(problem="refused", text=str(error))
+    except Exception:
+        return Reply(problem="failed", text=traceback.format_exc())
 
 
 def mark(path: Path) -> str:

@@ -6,9 +6,6 @@ from collections import deque
 from dataclasses import dataclass
 from typing import final
 
-import torch
-
-from afbs.clients.trainer import Trainer
 from afbs.clients.workload import Workload
 from afbs.executors._local import LocalSession
 from afbs.executors._rows import Rows
@@ -32,17 +29,20 @@ class Inline(Executor):
 
 @final
 class InlinePool(WorkerPool):
-    """Nobody but this process."""
+    """Nobody but this process. Torch is imported here and not above: a sweep must know this file, and starts sooner."""
 
     def __init__(self) -> None:
+        import torch
+
+        self._torch = torch
         self._threads = torch.get_num_threads()
 
     def session(self, workload: Workload) -> InlineSession:
-        torch.set_num_threads(1)
+        self._torch.set_num_threads(1)
         return InlineSession(workload)
 
     def close(self) -> None:
-        torch.set_num_threads(self._threads)
+        self._torch.set_num_threads(self._threads)
 
 
 @final
@@ -53,6 +53,8 @@ class InlineSession(LocalSession):
     depth = 1
 
     def __init__(self, workload: Workload):
+        from afbs.clients.trainer import Trainer
+
         self._trainer = Trainer(workload)
         self._initial = self._trainer.initial()
         size = len(self._initial)

@@ -17,7 +17,6 @@ from dataclasses import asdict, dataclass
 from itertools import count
 from multiprocessing.connection import Connection
 from pathlib import Path
-from statistics import fmean
 from typing import Annotated, Any, final
 
 import cloudpickle
@@ -27,13 +26,21 @@ from afbs.clients.workload import Workload
 from afbs.executors._arena import Arena, unnamed_memory
 from afbs.executors._files import Shared
 from afbs.executors._local import LocalSession
+from afbs.executors._ray_parcels import CALLS, Handed
 from afbs.executors._states import States
 from afbs.interfaces import Executor, Store, WorkerPool
 from afbs.types import Assignment, Evaluated, Fetch, Matrix, RunError, Shipped, Train, UserError, Vector
 
-_LEAST, _MOST = 3, 96
-_AHEAD_SECONDS = 1.5
-"""How far ahead a worker has tasks at hand: never fewer than the least, never more than the most."""
+_CALL_SECONDS = 0.25
+_CALL_TASKS = 64
+_CALL_BYTES = 1 << 26
+_COST_SECONDS = 0.003
+"""A call costs one process here so much processor time, for all workers. So short tasks share one: as many as take so
+long, or as keep that process half idle; but not more than so many, and not more bytes."""
+_GROWTH, _RETREAT = 1.05, 0.5
+"""How the number of tasks under way changes: while the server has enough of them, and when it has run out."""
+_LEARNING = 0.05
+"""What each task changes of the mean of what they take."""
 _GONE = "The Ray cluster cannot be reached any more. The run has been kept as far as its last checkpoint: resume it."
 _PATIENCE_SECONDS = 20
 
@@ -124,9 +131,14 @@ class RaySession(LocalSession):
         except BaseException:
             self.close()
             raise
-        self.depth = self.workers * _LEAST
         size = len(self._initial)
-        self.store: _Numbered = _Numbered(Arena(size, pool.memory), self._connection)
+        self._most = max(1, min(_CALL_TASKS, _CALL_BYTES // (4 * max(1, size))))
+        self._call_seconds = max(_CALL_SECONDS, 2 * _COST_SECONDS * self.workers)
+        self._task_seconds = self._call_seconds
+        self._least = self.depth = CALLS * self.workers
+        self._room = float(self.depth)
+        self._outgoing: list[Any] = []
+        self.store: _Numbered = _Numbered(Arena(size, pool.memory), self._outgoing)
         self.states = States(self.store, size) if workload.stateful else None
 
     def initial(self) -> Vector:
@@ -138,18 +150,33 @@ class RaySession(LocalSession):
             raise ValueError("There is nowhere to fetch from: everything is trained here.")
         slots = self.states.slots(task.order) if self.states and isinstance(task, Train) else ()
         self._under_way += 1
-        with suppress(OSError):  # it is gone: `collect` finds out
-            self._connection.send((task, slots, self.store.version(task.base)))
+        self._outgoing.append(Handed(task, slots, self.store.version(task.base)))
 
     def collect(self, seconds: float | None = None) -> list[Shipped | Evaluated]:
+        """Sends off what has been submitted since the last time: together, so that it can be shared out well."""
+        if self._outgoing:
+            with suppress(OSError):  # it is gone, as will be found out
+                self._connection.send(self._outgoing)
+            self._outgoing.clear()
+        dry = self._under_way < self.depth
         found: list[Shipped | Evaluated] = []
-        while self._under_way and self._connection.poll(0 if found else seconds):
-            found.append(self._heard())
-            self._under_way -= 1
-        if found:
-            seconds_each = fmean(result.seconds for result in found)
-            self.depth = self.workers * int(min(max(_AHEAD_SECONDS / max(seconds_each, 1e-6), _LEAST), _MOST))
+        while self._under_way > len(found) and self._connection.poll(0 if found else seconds):
+            found += self._heard()
+        self._under_way -= len(found)
+        self._adapt(found, dry)
         return found
+
+    def _adapt(self, found: list[Shipped | Evaluated], dry: bool) -> None:
+        """So many tasks at hand that calls are as long as they should be; but fewer where the server runs dry.
+
+        What is handed out cannot be put off for what turns out to be needed sooner. A server that has handed out all it
+        has would wait for the last of it, and its workers for the server."""
+        for result in found:
+            self._task_seconds += _LEARNING * (result.seconds - self._task_seconds)
+        fitting = int(self._call_seconds / max(self._task_seconds, 1e-6))
+        most = self._least * max(1, min(fitting, self._most))
+        self._room = min(max(self._room * (_RETREAT if dry else _GROWTH), self._least), most)
+        self.depth = int(self._room)
 
     def close(self) -> None:
         self._shared.close()
@@ -170,8 +197,8 @@ class RaySession(LocalSession):
 class _Numbered(Store):
     """Rows of the shared memory. What is put has a number of its own, for a row is used again."""
 
-    def __init__(self, arena: Arena, connection: Connection):
-        self._arena, self._connection = arena, connection
+    def __init__(self, arena: Arena, outgoing: list[Any]):
+        self._arena, self._outgoing = arena, outgoing
         self._numbers = count()
         self._version: dict[int, int] = {}
 
@@ -188,8 +215,7 @@ class _Numbered(Store):
 
     def drop(self, slot: int) -> None:
         if slot in self._version:
-            with suppress(OSError):
-                self._connection.send(self._version.pop(slot))
+            self._outgoing.append(self._version.pop(slot))
         self._arena.drop(slot)
 
     def block(self, rows: int) -> tuple[int, Matrix]:

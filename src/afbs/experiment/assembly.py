@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from math import ceil
 
 from afbs.clients.batches import steps_of
 from afbs.clients.workload import Workload
@@ -121,6 +122,16 @@ def subjects(config: Config, work: Workload) -> list[Subject]:
     """Everything that models are tested on."""
     found = [tested(config, work)]
     if any(len(chosen) for chosen in work.held):
-        table = Timetable(config.evaluation.client_grid(config.run.horizon))
-        found.append(Subject("clients", table, work.client_parts, on_clients(config.task)))
+        found.append(held_out(config, work.client_parts))
     return found
+
+
+def held_out(config: Config, parts: int) -> Subject:
+    """What the clients hold out: looked at at moments of the run's time, or of its versions where they end it."""
+    points, versions = config.evaluation.held_out_points, config.run.versions
+    table = (
+        Timetable([0.0], ceil(versions / points))
+        if versions
+        else Timetable(config.evaluation.client_grid(config.run.horizon))
+    )
+    return Subject("clients", table, parts, on_clients(config.task))

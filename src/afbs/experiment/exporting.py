@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import importlib.util
 import io
+import logging
 import tempfile
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -20,8 +22,8 @@ from afbs import registry
 from afbs.clients.build import build
 from afbs.clients.flatten import restore
 from afbs.config import load
+from afbs.experiment.result import Result
 from afbs.record.reader import read_config, read_meta
-from afbs.record.result import Result
 from afbs.record.schema import MetaFile
 from afbs.record.writer import replace_file
 from afbs.seeds import Key
@@ -78,7 +80,9 @@ def _find(name: str) -> None:
     try:
         registry.find("model", name)
     except UserError as error:
-        raise UserError(f"{error} It must be given again: afbs.model(…, model=…)") from None
+        raise UserError(
+            f"{error} It must be given again, in Python: afbs.model(…, model=…), or afbs.export_model(…, model=…)"
+        ) from None
 
 
 def _samples(folder: Path, meta: MetaFile) -> Dataset:
@@ -117,8 +121,7 @@ def _onnx(module: nn.Module, result: Result) -> bytes:
     data = _samples(result.folder, read_meta(result.folder))
     sample = torch.from_numpy(np.array(data.train_x[:2]))
     sample = sample.long() if data.tokens else sample.float()
-    with warnings.catch_warnings(), tempfile.TemporaryDirectory(prefix="afbs-onnx-") as place:
-        warnings.simplefilter("ignore")  # torch's about its own insides
+    with _hushed(), tempfile.TemporaryDirectory(prefix="afbs-onnx-") as place:
         path = Path(place) / "model.onnx"
         try:
             torch.onnx.export(
@@ -136,6 +139,20 @@ def _onnx(module: nn.Module, result: Result) -> bytes:
             what = "torch.onnx cannot follow what it computes. The other formats take any network"
             raise UserError(f"`model` cannot be written as .onnx: {what}.") from error
         return path.read_bytes()
+
+
+@contextmanager
+def _hushed() -> Iterator[None]:
+    """Without what torch warns and logs about its own insides."""
+    log = logging.getLogger("torch.onnx")
+    before = log.level
+    log.setLevel(logging.ERROR)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        log.setLevel(before)
 
 
 _FORMATS: dict[str, Callable[[nn.Module, Result], bytes]] = {

@@ -23,11 +23,11 @@ from afbs.config import Config
 from afbs.data import fingerprint
 from afbs.engine.server import Server
 from afbs.experiment.assembly import is_late
+from afbs.experiment.result import Result
 from afbs.interfaces import Algorithm
 from afbs.native.library import best
 from afbs.population import Population
 from afbs.record.final import sha256
-from afbs.record.result import Result
 from afbs.record.schema import SCHEMA
 from afbs.record.writer import Writer
 from afbs.seeds import Key
@@ -127,9 +127,8 @@ def identity(config: Config, data: str) -> str:
 def agreement(config: Config) -> str:
     """A digest of what a server and its real clients must have in common."""
     tables = digests(config)
-    return _digest(
-        [{name: tables[name] for name in ("model", "training", "task", "algorithm")}, config.run.seed, VERSION]
-    )
+    common = {name: tables[name] for name in ("model", "training", "task", "algorithm")}
+    return _digest([common, config.evaluation.held_out, config.run.seed, VERSION])
 
 
 def changed(config: Config, before: Mapping[str, Any]) -> list[str]:

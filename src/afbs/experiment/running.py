@@ -7,6 +7,7 @@ import secrets
 import shlex
 import signal
 import threading
+import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from datetime import datetime
@@ -24,6 +25,7 @@ from afbs.engine.run import Run
 from afbs.engine.stopping import SafelyStopped, Stoppable
 from afbs.engine.witness import Witness
 from afbs.experiment import assembly, provenance
+from afbs.experiment.result import Result
 from afbs.interfaces import WorkerPool
 from afbs.population import Population, populate
 from afbs.progress import watched
@@ -31,7 +33,6 @@ from afbs.record.checkpoint import Checkpoint, load_checkpoint
 from afbs.record.files import refuse_strangers
 from afbs.record.reader import is_done, read_meta
 from afbs.record.recorder import Progress, Recorder
-from afbs.record.result import Result
 from afbs.record.seal import lines
 from afbs.record.writer import Writer, create_folder, discard_unless_run, is_begun
 from afbs.types import UserError
@@ -161,7 +162,7 @@ def _execute(
             )
             size = len(engine.server.params)
             needed = provenance.server_memory(config.algorithm, size, len(population.clients), work.stateful)
-            if needed:
+            if needed >= 1e6:
                 note(f"The server keeps up to {needed / 1e6:,.0f} MB of vectors for this algorithm.")
             witness = None
             if checkpoint is None:
@@ -184,30 +185,60 @@ def _execute(
             writer.close()
             provenance.conclude(config, writer, engine.server, session.store.peak_bytes, recorder.wall())
             recorder.progress(engine.server.time, engine.server.version, engine.counts.trained)
+            if engine.counts.rejected and not engine.counts.used:
+                _complain(_nothing_finite(config, engine.counts.rejected), on_note)
     except KeyboardInterrupt:  # too early to have anything to save, or too impatient to wait for it
         raise Interrupted(folder) from None
     return Result.open(folder)
 
 
+def _nothing_finite(config: Config, rejected: int) -> str:
+    training, task = config.training, type(config.task).__name__
+    function = training.function
+    teacher = function if isinstance(function, str) else getattr(function, "__qualname__", type(function).__name__)
+    culprit = f"`training.function`: {teacher}" if teacher else f"`task`: {task}.loss"
+    return (
+        f"Not one of {rejected:,} updates was finite, so the model is what it was at first. {culprit} gives numbers "
+        f"that are not finite, or `training.lr` = {training.lr:g} is too large."
+    )
+
+
+def _complain(sentence: str, on_note: Callable[[str], None] | None) -> None:
+    """Also where nobody asked to be told anything."""
+    if on_note:
+        on_note(sentence)
+    else:
+        warnings.warn(sentence, RuntimeWarning, stacklevel=4)
+
+
 @contextmanager
-def stoppable(engine: Stoppable, note: Callable[[str], None]) -> Iterator[None]:
-    """The first Ctrl-C or SIGTERM lets the run come to a moment at which it can be saved; the second ends at once."""
+def stoppable(engine: Stoppable, note: Callable[[str], None], within: float | None = None) -> Iterator[None]:
+    """The first Ctrl-C or SIGTERM lets the run come to a moment at which it can be saved; the second ends at once.
+
+    A run that may be stuck in a call that never returns is given so many seconds: then the second one comes by itself.
+    """
     if threading.current_thread() is not threading.main_thread():
         yield
         return
     before = {number: signal.getsignal(number) or signal.SIG_DFL for number in (signal.SIGINT, signal.SIGTERM)}
+    # To this thread: a signal that another one raises for itself does not wake it.
+    second = threading.Timer(within or 0.0, signal.pthread_kill, (threading.get_ident(), signal.SIGINT))
+    second.daemon = True
 
     def stop(number: int, frame: FrameType | None) -> None:
         for each in before:
             signal.signal(each, signal.default_int_handler)
         engine.stopping = True
         note(_STOPPING)
+        if within is not None:
+            second.start()
 
     for number in before:
         signal.signal(number, stop)
     try:
         yield
     finally:
+        second.cancel()
         for number, handler in before.items():
             signal.signal(number, handler)
 

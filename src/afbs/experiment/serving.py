@@ -18,10 +18,12 @@ from threadpoolctl import threadpool_limits
 from afbs.clients.workload import Workload
 from afbs.config import Config, load
 from afbs.data import fingerprint
+from afbs.engine.evaluations import Subject
 from afbs.engine.live import LiveRun
 from afbs.engine.stopping import SafelyStopped
 from afbs.engine.witness import Witness
 from afbs.experiment import assembly, provenance
+from afbs.experiment.result import Result
 from afbs.experiment.running import Interrupted, as_toml, stoppable
 from afbs.experiment.verifying import clients as clients_of
 from afbs.interfaces import Brief, Connection, Fleet
@@ -30,13 +32,15 @@ from afbs.record.checkpoint import Checkpoint, load_checkpoint
 from afbs.record.files import refuse_strangers
 from afbs.record.reader import is_done, read_meta
 from afbs.record.recorder import Progress, Recorder
-from afbs.record.result import Result
 from afbs.record.seal import lines
 from afbs.record.writer import Writer, create_folder, discard_unless_run
 from afbs.transports.replay import Replay
 from afbs.types import ClientInfo, Dataset, Split, UserError
 
 _Line = Mapping[str, Any]
+_STUCK = 10.0
+"""Seconds that a run that is to stop is given. Flower asks for ever for a SuperLink that is gone, and nothing is lost
+that is not on disk."""
 
 
 def serve(
@@ -96,8 +100,11 @@ def check(config: Config) -> None:
         raise UserError(f"`transport.name` = {name!r} has no real clients. 'flower' has.")
     if config.record.labels:
         raise UserError("`record.labels` = true is for simulations: the labels of real clients stay with them.")
-    if config.evaluation.held_out:
-        raise UserError("`evaluation.held_out` is for simulations: real clients are not asked to test, only to train.")
+    if config.evaluation.validation:
+        raise UserError(
+            "`evaluation.validation` is for simulations: the training samples of real clients stay with them. They can "
+            "be tested on some of them: `evaluation.held_out`."
+        )
     assembly.check_training(config)
     if config.algorithm.awaits > config.run.in_flight:
         raise UserError(
@@ -120,7 +127,11 @@ def _serve(
     identity = provenance.identity(config, fingerprint(dataset))
     most = max(1, algorithm.awaits // 2)
     mechanism = config.clusters if algorithm.clustered else None
-    fleet = reach(Brief(folder, size, dataset.classes, provenance.agreement(config), mechanism, most, config.run.seed))
+    metrics = [metric.name for metric in config.task.metrics] if config.evaluation.held_out else []
+    task, seed = provenance.agreement(config), config.run.seed
+    fleet = reach(Brief(folder, size, dataset.classes, task, mechanism, most, seed, metrics))
+    if metrics and not fleet.tests:
+        raise UserError("`evaluation.held_out`: the clients of this fleet train, and do not test. 0 would do.")
     recorded: list[_Line] = []
     checkpoint: Checkpoint | None = None
     if meta is None:
@@ -148,12 +159,13 @@ def _serve(
             algorithm,
             session,
             recorder,
-            assembly.tested(config, _testing(config, dataset)),
+            _subjects(config, _testing(config, dataset)),
             front.publish,
             config.training.remember or algorithm.local.stateful,
         )
         look = run.look if algorithm.looks else None
-        with stoppable(run, note), threadpool_limits(1), np.errstate(over="ignore", invalid="ignore"):
+        quiet = np.errstate(over="ignore", invalid="ignore")
+        with stoppable(run, note, _STUCK), threadpool_limits(1), quiet:
             try:
                 events = assembly.schedule(config, clients, front, look)
                 run.go(events, checkpoint, Witness(recorded) if recorded else None)
@@ -168,6 +180,12 @@ def _serve(
             config, writer, run.server, session.store.peak_bytes, recorder.wall(), traffic=account["traffic"]
         )
     return Result.open(folder)
+
+
+def _subjects(config: Config, work: Workload) -> list[Subject]:
+    """What models are tested on: here, and by all clients at once."""
+    tested = [assembly.tested(config, work)]
+    return [*tested, assembly.held_out(config, parts=1)] if config.evaluation.held_out else tested
 
 
 def _testing(config: Config, dataset: Dataset) -> Workload:

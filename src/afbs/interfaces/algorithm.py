@@ -66,7 +66,7 @@ class Plain(LocalRule):
 
 
 class Algorithm(ABC, Generic[S]):
-    """A frozen dataclass of hyper-parameters. Subclass it once, finally; share code through functions in `core`."""
+    """A frozen dataclass of hyper-parameters. Subclass it once, finally; share code through `core`."""
 
     holds: ClassVar[bool] = True
     """Whether a client waits, once its update has arrived, for the step that uses or drops it."""

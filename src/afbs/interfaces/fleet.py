@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 from afbs.interfaces.executor import Session
 from afbs.interfaces.labels import LabelMechanism
@@ -25,11 +25,16 @@ class Brief(NamedTuple):
     mechanism: LabelMechanism | None
     most: int
     seed: int
+    metrics: Sequence[str] = ()
+    """What clients measure on what they hold out; empty if they hold out nothing."""
 
 
 class Fleet(ABC):
     """Real clients, as a run on them sees them. Whatever is not on disk when the server is killed is asked again."""
 
+    tests: ClassVar[bool] = False
+    """Whether clients test models on what they hold out: its session takes a local `Evaluate`, and need not wait for
+    everybody."""
     connection: Connection
     remark: Callable[[Mapping[str, Any]], None]
     """Given a line for the record that decides nothing: `event` is `remark` or `fleet`."""

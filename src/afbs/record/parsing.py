@@ -41,7 +41,7 @@ from afbs.record.kinds import (
 )
 from afbs.record.schema import MOST
 
-_NOT_VALUES = ("event", "time", "version", "wall", "per_class", "clients", "quantiles")
+_NOT_VALUES = ("event", "time", "version", "wall", "per_class", "clients", "absent", "quantiles")
 """What a line about an evaluation has besides metrics."""
 
 

@@ -101,7 +101,7 @@ def _header(arms: Sequence[Arm], title: str) -> str:
         facts.append(f"seed {seeds[0]}" if len(seeds) == 1 else f"{len(seeds)} seeds")
     data = setting(first.config, "data", "name")
     if data:
-        facts.append(f"data {clip(str(data), 40)}")
+        facts.append(f"data {clip(str(data).rpartition(':')[2], 40)}")
     facts.append(plural(first.facts.clients, "client"))
     facts.append(f"{duration(first.horizon)} of {first.clock}")
     if "parameters" in first.meta:

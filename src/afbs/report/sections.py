@@ -55,8 +55,8 @@ def sections(arms: Sequence[Arm]) -> list[Section]:
         Section(
             "targets",
             "Time to target",
-            "Virtual time until an evaluation first reaches the target: shorter is better; change the targets to see "
-            "whether the order holds.",
+            f"{_capital(clock)} until an evaluation first reaches the target: shorter is better; change the targets to "
+            "see whether the order holds.",
             f'<p class="controls"><label class="picker"><span>Targets{_in(metric)}</span>'
             '<input id="targets-input" type="text" inputmode="decimal" autocomplete="off" '
             'spellcheck="false"></label></p>'

@@ -19,8 +19,8 @@ import tomli_w
 
 from afbs.config import load
 from afbs.experiment.provenance import digests
+from afbs.experiment.result import Result
 from afbs.record.reader import read_config, read_result
-from afbs.record.result import Result
 from afbs.record.writer import replace_file
 from afbs.reproduce.heard import heard
 from afbs.sweeps import Cell

@@ -20,7 +20,9 @@ from afbs.sweeps.estimate import Meter
 from afbs.sweeps.ledger import Ledger
 
 _TURN_SECONDS = 0.5
-_WORTH_SECONDS = 12.0
+_LAST = 3
+"""So many cells a core are the last few of a sweep."""
+_WORTH_SECONDS = 6.0
 """A cell is started again with more cores if that ends it sooner by more than this: starting costs seconds."""
 
 
@@ -143,15 +145,23 @@ class Conductor:
     def _start(self) -> None:
         while self._waiting:
             free = self._cores - sum(self._running.values())
-            cell = self._waiting[0]
+            cell = self._next()
             wanted = min(self._most(cell), max(1, free // len(self._waiting)))
             if self._alone(cell):
                 wanted = self._cores
             if wanted > free:
                 return
-            self._waiting.popleft()
+            self._waiting.remove(cell)
             self._running[cell.id] = wanted
             self._runner.start(cell, self._ledger.place(cell), wanted)
+
+    def _next(self) -> Cell:
+        """In the order in which they were given, which may be that of their worth. Of the last few, the one that takes
+        longest, so that short ones are left to fill the cores at the end."""
+        if len(self._waiting) > _LAST * self._cores:
+            return self._waiting[0]
+        lefts = self._meter.lefts(cell.id for cell in self._waiting)
+        return max(self._waiting, key=lambda cell: lefts.get(cell.id, 0.0))
 
     def _widen(self) -> None:
         """When no cell waits for the cores that are free, the one that needs longest is given them.

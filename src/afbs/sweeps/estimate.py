@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Mapping
+from statistics import fmean
 from typing import final
 
 from afbs.sweeps.cells import Cell
@@ -42,20 +44,29 @@ class Meter:
 
     def left(self, key: str) -> float | None:
         """Processor seconds that a cell still needs; None as long as nothing has been measured."""
-        cost = self._cost(self._cells[key])
-        return None if cost is None else cost * (1.0 - self.share(key))
+        return self.lefts([key]).get(key)
+
+    def lefts(self, keys: Iterable[str]) -> dict[str, float]:
+        """The same of several; of none as long as nothing has been measured.
+
+        A cell costs what it was itself measured at, else what cells of its arm did, else any, by virtual day."""
+        known = {**self._expected, **self._costs}
+        if not known:
+            return {}
+        daily: defaultdict[str, list[float]] = defaultdict(list)
+        for key, cost in known.items():
+            daily[self._cells[key].arm].append(cost / self._cells[key].days)
+        means = {arm: fmean(costs) for arm, costs in daily.items()}
+        mean = fmean(cost for costs in daily.values() for cost in costs)
+        found = {}
+        for key in keys:
+            cell = self._cells[key]
+            cost = known[key] if key in known else cell.days * means.get(cell.arm, mean)
+            found[key] = cost * (1.0 - self.share(key))
+        return found
 
     def total(self) -> float | None:
         """Processor seconds that all cells need that have not ended."""
-        parts = [self.left(key) for key in self._cells if self.share(key) < 1.0]
-        return None if any(part is None for part in parts) else sum(part for part in parts if part is not None)
-
-    def _cost(self, cell: Cell) -> float | None:
-        """What it was itself measured at, else cells of its arm, else any, by virtual day."""
-        known = {**self._expected, **self._costs}
-        if cell.id in known:
-            return known[cell.id]
-        alike = [key for key in known if self._cells[key].arm == cell.arm] or list(known)
-        if not alike:
-            return None
-        return cell.days * sum(known[key] / self._cells[key].days for key in alike) / len(alike)
+        rest = [key for key in self._cells if self.share(key) < 1.0]
+        lefts = self.lefts(rest)
+        return sum(lefts.values()) if lefts or not rest else None

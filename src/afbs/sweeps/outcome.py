@@ -9,8 +9,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
+from afbs.experiment.result import Result
 from afbs.metrics import Metric
-from afbs.record.result import Result
 from afbs.sweeps.cells import Cell
 from afbs.sweeps.statistics import Row, rows
 

@@ -16,10 +16,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, TypeAlias
 
+from afbs.experiment.result import Result
 from afbs.metrics import ACCURACY
-from afbs.record.result import Result
 from afbs.record.writer import replace_file
 from afbs.sweeps.outcome import TIME, Outcome, measures_of
+from afbs.sweeps.statistics import Row
 from afbs.types import UserError
 
 _MOST_CLIENTS = 2000
@@ -53,12 +54,13 @@ def markdown(outcome: Outcome) -> str:
 def grid(outcome: Outcome, measures: Sequence[str] = ()) -> tuple[list[str], list[list[str]]]:
     """The table as text: a heading and rows. Columns in which nobody has anything are left out."""
     columns: dict[str, list[str]] = {"": [], "seeds": []}
+    found = {measure: outcome.rows(measure) for measure in measures or outcome.measures}
     for arm, row in outcome.table.iterrows():
         columns[""].append(str(arm))
         columns["seeds"].append(str(int(row["seeds"])))
-        for measure in measures or outcome.measures:
+        for measure, by_arm in found.items():
             unit = _unit(outcome, measure)
-            cell = _spread(unit, row[measure], row[f"{measure}_sd"])
+            cell = _spread(unit, by_arm[str(arm)], int(row["seeds"]))
             columns.setdefault(f"{_called(outcome, measure)}{unit[1]}", []).append(cell)
         columns.setdefault("rank", []).append(_number(row["rank"], ".2f"))
         if outcome.baseline:
@@ -76,12 +78,14 @@ def _called(outcome: Outcome, measure: str) -> str:
     return {best: f"best{about}", final: f"final{about}", time: "to target"}.get(measure, measure)
 
 
-def _spread(unit: _Unit, mean: float, deviation: float) -> str:
-    if not math.isfinite(mean):
+def _spread(unit: _Unit, row: Row, seeds: int) -> str:
+    """A target may not have been reached with every seed: then the mean is of fewer, and that is said."""
+    if not math.isfinite(row.mean):
         return "–"
     scale, _, form = unit
-    spread = f" ± {deviation * scale:{form}}" if math.isfinite(deviation) else ""
-    return f"{mean * scale:{form}}{spread}"
+    spread = f" ± {row.deviation * scale:{form}}" if math.isfinite(row.deviation) else ""
+    fewer = f" ({row.number}/{seeds})" if row.number < seeds else ""
+    return f"{row.mean * scale:{form}}{spread}{fewer}"
 
 
 def _difference(unit: _Unit, value: float) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Annotated, Any, Literal, final, get_type_hints
@@ -17,7 +17,7 @@ from annotated_types import Ge, Gt, Le, Lt
 
 from afbs import registry
 from afbs.config import Config, load
-from afbs.record.result import Result
+from afbs.experiment.result import Result
 from afbs.seeds import Key
 from afbs.sweeps.cells import Cell
 from afbs.sweeps.outcome import TIME
@@ -51,7 +51,8 @@ class SearchSettings:
     """For each setting a range `{low, high, log}` or a list of choices."""
 
 
-def checked(given: Mapping[str, Any]) -> SearchSettings:
+def checked(given: Mapping[str, Any], varied: Iterable[str] = ()) -> SearchSettings:
+    """`varied` are the settings of the grid, which are compared and not searched."""
     wanted = get_type_hints(SearchSettings, include_extras=True)
     registry.refuse_unknown("sweep.search", given, [each.name for each in fields(SearchSettings)])
     values: dict[str, Any] = {
@@ -62,6 +63,11 @@ def checked(given: Mapping[str, Any]) -> SearchSettings:
         raise UserError(
             '`sweep.search.space` must name what to search, as in "training.lr" = {low = 0.01, high = 1.0}.'
         )
+    elsewhere = dict.fromkeys(varied, "varies in the grid")
+    elsewhere |= {SEED: "is `sweep.search.seed`", "evaluation.validation": "is `sweep.search.validation`"}
+    for path in values["space"]:
+        if path in elsewhere:
+            raise UserError(f'`sweep.search.space."{path}"` cannot be searched: it {elsewhere[path]}.')
     return SearchSettings(**values)
 
 
@@ -185,7 +191,7 @@ def searched(
 
     `run` carries out cells in a folder, giving up those that it is told to, and gives the results of those that ended.
     """
-    chosen = checked(what.settings.search)
+    chosen = checked(what.settings.search, what.settings.grid)
     _optuna()
     cells = expanded(what, overrides)
     arms = {cell.arm: cell for cell in reversed(cells)}

@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from afbs.config import Config, load
 from afbs.experiment import Interrupted
-from afbs.record.result import Result
+from afbs.experiment.result import Result
 from afbs.sweeps.cells import Cell
 from afbs.sweeps.conducting import Conductor, Runner
 from afbs.sweeps.display import displayed

@@ -10,7 +10,7 @@ from afbs.interfaces import Task
 from afbs.metrics import Metric
 from afbs.types import UserError
 
-_TAKEN = ("event", "time", "version", "wall", "per_class", "clients", "quantiles", "seal")
+_TAKEN = ("event", "time", "version", "wall", "per_class", "clients", "absent", "quantiles", "seal")
 """What the lines of a record call other things."""
 
 

@@ -25,13 +25,20 @@ def on_test_set(task: Task) -> Callable[[Sequence[Tallies]], Score]:
 
 
 def on_clients(task: Task) -> Callable[[Sequence[Tallies]], Score]:
-    """Parts are some clients each, with one number a client: how they are spread."""
+    """Parts are some clients each, with one number a client: how they are spread. Where clients are real, a part also
+    says how many were `absent`: they did not answer."""
 
     def combine(found: Sequence[Tallies]) -> Score:
         values = {metric: np.concatenate([part[metric.name] for part in found]) for metric in task.metrics}
         spread = {metric.name: _told(fairness(each, metric.sign)) for metric, each in values.items()}
         watched = values[task.metrics[0]]
-        details = {"clients": len(watched), **spread, "quantiles": [float(f"{each:.6g}") for each in deciles(watched)]}
+        absent = {"absent": sum(part["absent"] for part in found)} if "absent" in found[0] else {}
+        details = {
+            "clients": len(watched),
+            **absent,
+            **spread,
+            "quantiles": [float(f"{each:.6g}") for each in deciles(watched)],
+        }
         return Score({}, details)
 
     return combine

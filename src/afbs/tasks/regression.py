@@ -55,6 +55,14 @@ class Regression(Task):
             "r2": 1 - means["square"] / variance if variance > 0 else 0.0,
         }
 
+    def check(self, dataset: Dataset) -> None:
+        if dataset.names:
+            names = ", ".join(map(repr, dataset.names[:3]))
+            raise UserError(
+                f"`task.name` = 'regression' needs labels that are numbers, and those of the data are names ({names}). "
+                "'classification' would do."
+            )
+
     def sizes(self, dataset: Dataset) -> tuple[tuple[int, ...], int]:
         """Classes, too, are taken for the numbers that they are."""
         return tuple(dataset.train_x.shape[1:]), prod(dataset.train_y.shape[1:])

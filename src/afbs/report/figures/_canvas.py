@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -42,6 +43,10 @@ def text_of(label: str) -> str:
 def first_of(arm: Arm) -> str:
     """The title of a figure about an arm's first run; with several seeds it says whose."""
     return text_of(arm.label) if arm.seeds == 1 else f"{text_of(arm.label)}, seed {arm.runs[0].seed}"
+
+
+def clock_of(arms: Sequence[Arm]) -> str:
+    return arms[0].runs[0].clock.capitalize()
 
 
 def unit_of(longest: float) -> tuple[float, str]:

@@ -11,7 +11,7 @@ from afbs.metrics import Metric
 from afbs.record.columns import Floats
 from afbs.report.arms import Arm
 from afbs.report.digest import Digest
-from afbs.report.figures._canvas import first_of, last_of, legend, new, text_of, unit_of
+from afbs.report.figures._canvas import clock_of, first_of, last_of, legend, new, text_of, unit_of
 from afbs.report.paper import line_style
 
 _GRID = 160
@@ -38,7 +38,7 @@ def _curve(metric: Metric, axis: str) -> Callable[[Sequence[Arm]], Any]:
                 if metric.share:
                     low, high = np.clip(low, 0, 100), np.clip(high, 0, 100)
                 axes.fill_between(x, low, high, color=arm.look.light, alpha=0.15, linewidth=0)
-        names = {"time": f"Virtual time ({unit})", "wall": f"Wall time ({unit})"}
+        names = {"time": f"{clock_of(arms)} ({unit})", "wall": f"Wall time ({unit})"}
         axes.set_xlabel(names.get(axis, "Steps of the global model" if axis == "version" else "Client updates"))
         axes.set_ylabel(text_of(f"Test {metric.axis}"))
         axes.set_xlim(left=0)
@@ -60,7 +60,7 @@ def fairness(arms: Sequence[Arm]) -> Any:
         axes.plot(x, factor * np.array(found["mean"]), label=first_of(arm), **line_style(arm.look, len(x)))
         worst = line_style(arm.look, len(x)) | {"linestyle": ":"}
         axes.plot(x, factor * np.array(found["worst"]), **worst)
-    axes.set_xlabel(f"Virtual time ({unit}; dotted: worst tenth of the clients)")
+    axes.set_xlabel(f"{clock_of(arms)} ({unit}; dotted: worst tenth of the clients)")
     axes.set_ylabel(text_of(f"Clients' {metric.axis}"))
     axes.set_xlim(left=0)
     legend(axes, len(known))

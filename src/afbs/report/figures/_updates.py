@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from afbs.report.arms import Arm
-from afbs.report.figures._canvas import first_of, last_of, legend, new, rows_of, text_of, unit_of
+from afbs.report.figures._canvas import clock_of, first_of, last_of, legend, new, rows_of, text_of, unit_of
 from afbs.report.measures import OTHERS
 from afbs.report.palette import CLUSTERS
 from afbs.report.paper import line_style
@@ -57,7 +57,7 @@ def buffer(arms: Sequence[Arm]) -> Any:
         axes.axhline(0, color="black", linewidth=0.6)
         axes.set_title(first_of(arm), fontsize=8, loc="left", pad=2)
         axes.set_ylabel("Updates a step")
-        axes.set_xlabel(f"Virtual time ({unit}); hatched: dropped")
+        axes.set_xlabel(f"{clock_of(arms)} ({unit}); hatched: dropped")
         if 1 < len(flow["clusters"]) <= 6:
             axes.legend(ncols=3, loc="lower center", bbox_to_anchor=(0.5, 1.1))
     return figure
@@ -72,7 +72,7 @@ def step_scale(arms: Sequence[Arm]) -> Any:
         x = line["time"] / scale
         axes.plot(x, line["mean"], label=text_of(arm.label), **line_style(arm.look, len(x)))
         axes.fill_between(x, line["low"], line["high"], color=arm.look.light, alpha=0.13, linewidth=0)
-    axes.set_xlabel(f"Virtual time ({unit})")
+    axes.set_xlabel(f"{clock_of(arms)} ({unit})")
     axes.set_ylabel("Total weight of a step")
     axes.set_ylim(bottom=0)
     legend(axes, len(known))

@@ -84,7 +84,7 @@
     },
 
     targets() {
-      const scale = timeAxis(longest(), "virtual time until first reached");
+      const scale = timeAxis(longest(), `${data.clock} until first reached`);
       const factor = factorOf(watched), levels = levelsOf();
       const traces = visible().map((arm) => {
         const x = [], y = [];
@@ -186,7 +186,7 @@
     },
 
     fairness() {
-      const scale = timeAxis(longest(), "virtual time"), factor = factorOf(watched), traces = [];
+      const scale = timeAxis(longest(), data.clock), factor = factorOf(watched), traces = [];
       for (const arm of visible()) {
         const found = data.runs[arm.runs[0]].fairness, name = plain(arm.label);
         if (!found.time) continue;

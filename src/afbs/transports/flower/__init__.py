@@ -6,6 +6,7 @@ roster      who is who: nodes come and go, clients stay
 attendance  who can be given work
 entrance, labels        how nodes come in, and the label mechanism's conversation with them
 orders, inbox, uploads  what is asked of clients, what came along with the answer, and what should
+exams       what clients find on the samples they hold out
 fleet       all of that, one turn after another
 connection, session     the two faces of the fleet that the engine sees
 node, shelf             a node's side: training, and what waits on its disk
@@ -30,8 +31,9 @@ class Flower(Transport):
 
     Training begins when `clients` nodes have answered, for which `gather_seconds` are given. An order that is not
     answered within `patience` seconds is lost, a vector that does not come within `fetch_seconds` is left out of its
-    step, and the run ends when nothing was heard of anybody for `silence` seconds. A node keeps vectors that wait for
-    up to `hold_days`, and at most `hold_megabytes` of them.
+    step, a client that does not say within `test_seconds` how a model does is left out of its test, and the run ends
+    when nothing was heard of anybody for `silence` seconds. A node keeps vectors that wait for up to `hold_days`, and
+    at most `hold_megabytes` of them.
     """
 
     live: ClassVar[bool] = True
@@ -46,6 +48,8 @@ class Flower(Transport):
     """Seconds after which an order without an answer is lost; keep it well above the training time."""
     fetch_seconds: Annotated[float, Gt(0), Le(86_400)] = 180.0
     """Seconds after which a step does without a vector that does not come."""
+    test_seconds: Annotated[float, Gt(0), Le(86_400)] = 300.0
+    """Seconds after which a test on what clients hold out does without those who did not answer."""
     silence: Annotated[float, Gt(0)] = inf
     """The run ends when nobody was heard for so many seconds."""
     poll_seconds: Annotated[float, Gt(0), Le(60)] = 0.5

@@ -30,6 +30,7 @@ _AGAIN_SECONDS = 30.0
 class FlowerFleet(AnyFleet):
     """`tell` is for whoever watches; what belongs into the record goes to `remark`."""
 
+    tests = True
     connection: FlowerConnection
 
     def __init__(

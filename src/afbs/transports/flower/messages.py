@@ -3,6 +3,7 @@
     query.hello   experiment, task, classes            → client, token, examples, task, held orders
     train         an order, whose state to begin with, what may be let go, the model → facts, the vector if asked for
     query.fetch   experiment, order                    → found, the vector
+    query.test    experiment, classes, the model       → how many samples are held out, what is measured on them
     query.label   experiment, classes, a packed question → a packed answer, or why it is refused
 
 Neither side trusts the other: whatever is missing, of another type or out of range is a `BadMessageError`.
@@ -11,7 +12,7 @@ Neither side trusts the other: whatever is missing, of another type or out of ra
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from io import BytesIO
 from typing import Any, NamedTuple
 
@@ -20,7 +21,7 @@ from flwr.app import Array, ArrayRecord, ConfigRecord, RecordDict
 
 from afbs.types import Order, Vector
 
-HELLO, TRAIN, FETCH, LABEL = "query.hello", "train", "query.fetch", "query.label"
+HELLO, TRAIN, FETCH, TEST, LABEL = "query.hello", "train", "query.fetch", "query.test", "query.label"
 _FIELDS, _VECTOR = "afbs", "vector"
 _MOST = 2**53
 _CLASSES = 2**20
@@ -142,6 +143,34 @@ def fetch(experiment: str, order: int) -> RecordDict:
 def fetch_of(content: RecordDict) -> tuple[str, int]:
     fields = _fields(content)
     return _experiment(fields), _whole(fields, "order")
+
+
+def test(experiment: str, classes: int, model: ArrayRecord) -> RecordDict:
+    content = _record({"experiment": experiment, "classes": classes})
+    content[_VECTOR] = model
+    return content
+
+
+def test_of(content: RecordDict) -> int:
+    """How many classes there are; the experiment is checked like that of any message."""
+    fields = _fields(content)
+    _experiment(fields)
+    return _whole(fields, "classes", _CLASSES)
+
+
+def tested(held: int, found: Mapping[str, float]) -> RecordDict:
+    return _record({"held": held, "told": list(found), "numbers": [float(value) for value in found.values()]})
+
+
+def tested_of(content: RecordDict, metrics: Sequence[str]) -> Mapping[str, float] | None:
+    """What was measured, by name; None if nothing is held out. A number that ran away is still an answer."""
+    fields = _fields(content)
+    if not _whole(fields, "held"):
+        return None
+    found = _told(fields)
+    if set(found) != set(metrics):
+        raise BadMessageError("it did not measure what was agreed")
+    return found
 
 
 def label(experiment: str, classes: int, question: bytes) -> RecordDict:

@@ -5,7 +5,7 @@ Every message may come to a new process, so whatever must last is on the shelf b
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from hashlib import sha256
 from time import perf_counter
@@ -36,7 +36,8 @@ class Work(Protocol):
 @final
 @dataclass(frozen=True)
 class Node:
-    """One client. `counts` gives its label counts, and `work` what trains it, where there are so many classes."""
+    """One client. `counts` gives its label counts, `work` what trains it, and `test` how many samples it holds out and
+    how a model does on them, where there are so many classes."""
 
     client: ClientId
     task: str
@@ -44,6 +45,7 @@ class Node:
     examples: Callable[[], int]
     counts: Callable[[int], NDArray[np.int64]]
     work: Callable[[int], Work]
+    test: Callable[[int, Vector], tuple[int, Mapping[str, float]]]
     stateful: bool = False
     mechanism: LabelMechanism | None = None
 
@@ -87,6 +89,10 @@ class Node:
         if kept is None:
             return messages.done(Done(order, 0, 0, 0, 0.0), None)
         return messages.done(Done(order, kept[0].nbytes, 0, 0, 0.0), kept[0])
+
+    def tested(self, content: RecordDict) -> RecordDict:
+        classes = messages.test_of(content)
+        return messages.tested(*self.test(classes, messages.vector_of(content, None)))
 
     def label(self, content: RecordDict) -> RecordDict:
         """What the half promised is on disk before its answer leaves."""

@@ -9,8 +9,9 @@ import numpy as np
 
 from afbs.interfaces import Session
 from afbs.transports.flower import messages
+from afbs.transports.flower.exams import Exams
 from afbs.transports.flower.wire import Failure, Heard
-from afbs.types import Assignment, ClientId, Evaluated, Fetch, Order, Shipped, Vector
+from afbs.types import Assignment, ClientId, Evaluate, Evaluated, Fetch, Order, Shipped, Vector
 
 if TYPE_CHECKING:
     from afbs.transports.flower.fleet import FlowerFleet
@@ -30,6 +31,7 @@ class FlowerSession(Session):
         self.workers = local.workers
         self.depth = local.depth
         self._done: list[Shipped | Evaluated] = []
+        self._exams = Exams(fleet, self._done.append)
         self._fetching = 0
         self._evaluating = 0
         self._wanted: set[int] = set()
@@ -39,6 +41,9 @@ class FlowerSession(Session):
         return self._local.initial()
 
     def submit(self, task: Assignment) -> None:
+        if isinstance(task, Evaluate) and task.local:
+            self._exams.begin(task.task, self.store.get(task.base))
+            return
         if not isinstance(task, Fetch):
             self._evaluating += 1
             self._local.submit(task)
@@ -100,16 +105,18 @@ class FlowerSession(Session):
         clock = self._fleet.clock
         limit = None if seconds is None else clock.now() + seconds
         while True:
-            if self._fetching:
+            if self._fetching or self._exams.open:
                 self._fleet.turn()
             if self._evaluating:
                 found = self._local.collect(0.0)
                 self._evaluating -= len(found)
                 self._done.extend(found)
-            if self._done or not (self._fetching or self._evaluating) or (limit is not None and clock.now() >= limit):
+            busy = self._fetching or self._evaluating or self._exams.open
+            if self._done or not busy or (limit is not None and clock.now() >= limit):
                 break
             clock.sleep(_PAUSE)
-        done, self._done = self._done, []
+        done = self._done.copy()
+        self._done.clear()
         return done
 
     def settle(self, order: Order, kept: bool) -> None:

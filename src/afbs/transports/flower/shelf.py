@@ -56,6 +56,7 @@ class Shelf:
         place = self._place(experiment)
         content = save({"vector": np.ascontiguousarray(vector)}, {"facts": json.dumps(dict(facts))})
         self._make_room(room[0] - len(content), room[1])
+        self._forget(experiment, room[1])
         replace_file(place / f"order-{order}.st", content)
 
     def get(self, experiment: str, order: int) -> tuple[Vector, dict[str, Any]] | None:
@@ -84,6 +85,13 @@ class Shelf:
                 break
             path.unlink(missing_ok=True)
             total -= bytes_
+
+    def _forget(self, experiment: str, age: float) -> None:
+        """What was remembered in another experiment goes once it is too old; in this one it is needed, however old."""
+        for path in self._folder.glob("*/state-*.st"):
+            with suppress(FileNotFoundError):
+                if path.parent.name != experiment and time() - path.stat().st_mtime > age:
+                    path.unlink()
 
     # states
 

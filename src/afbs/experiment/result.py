@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, final
+from typing import TYPE_CHECKING, Any, final
 
 from afbs.metrics import Metric
 from afbs.record.final import final_model
 from afbs.record.reader import read
 from afbs.record.recorded import Recorded
 from afbs.types import Vector
+
+if TYPE_CHECKING:
+    from torch import nn
 
 
 @final
@@ -87,6 +90,12 @@ class Result:
     def params(self) -> Vector:
         """The final model as one flat vector."""
         return final_model(self.folder, self.record.result)
+
+    def model(self, *, model: Any = None) -> nn.Module:
+        """The final model as the network that went in; `afbs.model` says when `model` must be given again."""
+        from afbs.experiment import exporting
+
+        return exporting.model(self, model=model)
 
     def summary(self) -> dict[str, Any]:
         """One row of a comparison."""
