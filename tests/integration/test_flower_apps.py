@@ -23,6 +23,7 @@ from afbs.apps import Lesson
 from afbs.apps.client import client_app, node_of
 from afbs.apps.cluster import Cluster
 from afbs.apps.data import samples
+from afbs.apps.mortal import mortal
 from afbs.apps.project import write_project
 from afbs.apps.setup import configuration, on_node
 from afbs.cli import app as commands
@@ -271,3 +272,36 @@ def test_a_superlink_that_does_not_come_up_says_its_last_words(household: Cluste
     (tmp_path / "bin" / "flower-superlink").write_text("#!/bin/sh\necho the port is taken\nexit 1\n")
     with pytest.raises(RunError, match=r"It ended with 'the port is taken'. Its log: "):
         household.up(1, household.folder / "runs")
+
+
+STUCK = """
+import os, signal, threading
+from afbs.apps.mortal import mortal
+
+def stop():  # as Flower does: from a thread, which is the one that gets it
+    signal.raise_signal(signal.SIGINT)
+
+signal.signal(signal.SIGINT, lambda number, frame: print("seen", flush=True))
+with mortal(lambda text: print(text, flush=True), 0.2):
+    threading.Thread(target=stop).start()
+    lock = threading.Lock()
+    lock.acquire()
+    lock.acquire()
+"""
+
+
+def test_a_server_app_that_is_stuck_in_a_call_ends_when_it_is_told_to() -> None:
+    """A thread that waits for a lock never runs its handler; the process ends all the same, and says why."""
+    done = subprocess.run([sys.executable, "-c", STUCK], capture_output=True, text=True, check=False, timeout=60)
+    assert done.returncode == 1
+    assert done.stdout.splitlines() == [
+        "It was told to stop and is stuck: ending. Started again with its folder, the run goes on."
+    ]
+
+
+def test_a_server_app_that_is_not_told_to_stop_goes_on() -> None:
+    ended: list[bool] = []
+    with mortal(lambda text: None, 0.0, lambda: ended.append(True)):
+        pass
+    assert not ended
+    assert signal.set_wakeup_fd(-1) == -1, "and what it listened with is put back"

@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import os
 import random
-import signal
-import time
-from collections.abc import Callable, Iterable
-from itertools import count
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -120,32 +117,6 @@ def test_whenever_it_is_killed_it_ends_in_the_same_bits_where_arrivals_come_in_t
     steps = [[(line["version"], line["used"]["order"]) for line in each.recorded("step")] for each in (whole, broken)]
     assert steps[0] == steps[1]
     np.testing.assert_array_equal(expected.params, afbs.load(broken.folder).params)
-
-
-def test_a_server_that_asks_for_ever_for_a_superlink_that_is_gone_ends_when_it_is_told_to(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Flower tells it by a signal, and is itself in the way of its looking at it; nothing is lost."""
-    monkeypatch.setattr("afbs.experiment.serving._STUCK", 0.05)
-    deployment = Deployment(tmp_path, tables("fedbuff"))
-    grid, pulls = MemoryGrid(deployment.nodes), count()
-    answers = grid.pull_messages
-
-    def gone(ids: Iterable[str]) -> Any:
-        if next(pulls) < 80:
-            return answers(ids)
-        os.kill(os.getpid(), signal.SIGINT)
-        for _ in range(10_000):
-            time.sleep(0.01)
-        raise AssertionError("It was not interrupted.")
-
-    grid.pull_messages = gone  # type: ignore[method-assign, assignment]
-    with pytest.raises(KeyboardInterrupt):
-        deployment.serve(grid)
-    assert 0 < len(deployment.recorded("step")) < 8
-    result = deployment.serve(MemoryGrid(deployment.nodes))
-    assert result.record.result is not None
-    np.testing.assert_array_equal(result.params, deployment.oracle())
 
 
 def test_what_auto_measured_outlives_the_server(kill_after: Callable[[int], None], tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ from flwr.app import Context
 from flwr.serverapp import Grid, ServerApp
 
 from afbs.apps.data import Labelled, samples
+from afbs.apps.mortal import mortal
 from afbs.apps.setup import ConfigSource, configuration
 from afbs.config import Config
 from afbs.experiment.running import folder_name
@@ -37,7 +38,8 @@ def server_app(config: ConfigSource, *, test: Callable[[], Labelled] | None = No
     @app.main()
     def main(grid: Grid, context: Context) -> None:
         try:
-            serving(grid, context)
+            with mortal(_say):
+                serving(grid, context)
         except (UserError, RunError) as error:
             raise error.with_traceback(None) from None  # Flower prints it whole, and its sentence says what is wrong
 
@@ -75,7 +77,7 @@ class Speaker:
         self._said = monotonic()
 
     def say(self, text: str) -> None:
-        print(f"[afbs] {text}", flush=True)  # noqa: T201 - a ServerApp's output is the log of its run
+        _say(text)
 
     def progress(self, state: Progress) -> None:
         if monotonic() - self._said < _SAY_SECONDS:
@@ -93,6 +95,10 @@ class Speaker:
             parts.append(f"clients here: {len(self.fleet.attendance.here())}, orders out: {len(orders.out)}")
             parts.append(f"{orders.moved.uploaded / 1e6:.1f} MB uploaded, {orders.moved.spared / 1e6:.1f} MB spared")
         self.say(" · ".join(parts))
+
+
+def _say(text: str) -> None:
+    print(f"[afbs] {text}", flush=True)  # noqa: T201 - a ServerApp's output is the log of its run
 
 
 def _dataset(config: Config, test: Callable[[], Labelled] | None) -> Dataset:

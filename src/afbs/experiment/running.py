@@ -212,33 +212,24 @@ def _complain(sentence: str, on_note: Callable[[str], None] | None) -> None:
 
 
 @contextmanager
-def stoppable(engine: Stoppable, note: Callable[[str], None], within: float | None = None) -> Iterator[None]:
-    """The first Ctrl-C or SIGTERM lets the run come to a moment at which it can be saved; the second ends at once.
-
-    A run that may be stuck in a call that never returns is given so many seconds: then the second one comes by itself.
-    """
+def stoppable(engine: Stoppable, note: Callable[[str], None]) -> Iterator[None]:
+    """The first Ctrl-C or SIGTERM lets the run come to a moment at which it can be saved; the second ends at once."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
     before = {number: signal.getsignal(number) or signal.SIG_DFL for number in (signal.SIGINT, signal.SIGTERM)}
-    # To this thread: a signal that another one raises for itself does not wake it.
-    second = threading.Timer(within or 0.0, signal.pthread_kill, (threading.get_ident(), signal.SIGINT))
-    second.daemon = True
 
     def stop(number: int, frame: FrameType | None) -> None:
         for each in before:
             signal.signal(each, signal.default_int_handler)
         engine.stopping = True
         note(_STOPPING)
-        if within is not None:
-            second.start()
 
     for number in before:
         signal.signal(number, stop)
     try:
         yield
     finally:
-        second.cancel()
         for number, handler in before.items():
             signal.signal(number, handler)
 

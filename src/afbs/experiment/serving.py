@@ -38,9 +38,6 @@ from afbs.transports.replay import Replay
 from afbs.types import ClientInfo, Dataset, Split, UserError
 
 _Line = Mapping[str, Any]
-_STUCK = 10.0
-"""Seconds that a run that is to stop is given. Flower asks for ever for a SuperLink that is gone, and nothing is lost
-that is not on disk."""
 
 
 def serve(
@@ -164,8 +161,7 @@ def _serve(
             config.training.remember or algorithm.local.stateful,
         )
         look = run.look if algorithm.looks else None
-        quiet = np.errstate(over="ignore", invalid="ignore")
-        with stoppable(run, note, _STUCK), threadpool_limits(1), quiet:
+        with stoppable(run, note), threadpool_limits(1), np.errstate(over="ignore", invalid="ignore"):
             try:
                 events = assembly.schedule(config, clients, front, look)
                 run.go(events, checkpoint, Witness(recorded) if recorded else None)
