@@ -49,18 +49,14 @@ browser:
 	$(PIP) torch
 	@touch $@
 
-.venv/.base: .venv/.torch pyproject.toml $(wildcard native/*.c native/*.h) native/CMakeLists.txt
-	$(PIP) --editable .
+# Each installs the package once: the compiler need not be asked again for what is there. `dev` is all of them.
+.venv/.docs: EXTRA := [docs]
+.venv/.dev: EXTRA := [dev]
+.venv/.dev: THERE := .venv/.docs
+.venv/.base .venv/.docs .venv/.dev: .venv/.torch pyproject.toml $(wildcard native/*.c native/*.h) native/CMakeLists.txt
+	$(PIP) --editable ".$(EXTRA)"
 	@$(BIN)/python -m afbs.native
-	@touch $@
-
-.venv/.docs: .venv/.base
-	$(PIP) --editable ".[docs]"
-	@touch $@
-
-.venv/.dev: .venv/.base
-	$(PIP) --editable ".[dev]"
-	@touch $@
+	@touch .venv/.base $(THERE) $@
 
 clean:
 	rm -rf .venv runs sweeps site dist report.html src/afbs/native/_kernels.so
