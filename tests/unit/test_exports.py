@@ -12,8 +12,8 @@ from afbs import interfaces, types
 RUNNING = {"Interrupted", "Outcome", "Result", "RunError", "Sweep", "UserError"}
 RUNNING |= {"compare", "configure", "export_model", "export_trace", "load", "model", "populate", "resume", "run"}
 RUNNING |= {"serve", "sweep", "verify"}
-AN_ALGORITHM = {"Algorithm", "Ask", "Buffer", "ClientId", "ClientInfo", "Facts", "Key", "LocalRule", "Matrix", "Memory"}
-AN_ALGORITHM |= {"Order", "Pool", "Step", "Update", "Vector", "gradient_select"}
+AN_ALGORITHM = {"Algorithm", "Ask", "Averaging", "Buffer", "ClientId", "ClientInfo", "Facts", "Key", "LocalRule"}
+AN_ALGORITHM |= {"Matrix", "Memory", "Order", "Pool", "Step", "Update", "Vector", "gradient_select"}
 A_TASK = {"Metric", "Task"}
 TIMES = {"Availability", "Latency"}
 
