@@ -103,7 +103,7 @@ INLINE void transform_tile(layer at, const float *x, float *out, int64_t step) {
     }
 }
 
-/* One of the sums, over `terms` products for each factor that belongs to it, for `n` windows and `vectors` of outputs. */
+/* One of the sums, over all channels and the factors that belong to it, for `n` windows and `vectors` of outputs. */
 INLINE void sum_tiles(layer at, const float *tiles, const float *w, int64_t block, int a, int b, float *sums, const int n,
                       const int vectors) {
     const int factors = factors_of(at), channels = rounded(at.channels);

@@ -15,6 +15,7 @@ from torch import Tensor, nn
 
 from afbs.native.library import levels
 from afbs.nn import ConvPoolReLU, conv_pool_relu
+from kernels import LEVELS, needs_kernels
 from layers import coarse, gradients, three_layers
 
 
@@ -35,7 +36,7 @@ def cases(draw: st.DrawFn) -> dict[str, Any]:
     }
 
 
-@pytest.mark.skipif(not levels(), reason="there is no library")
+@needs_kernels
 @given(case=cases())
 def test_any_shape_gives_what_the_three_layers_give(case: dict[str, Any]) -> None:
     torch.manual_seed(0)
@@ -79,7 +80,7 @@ def wild(value: float, where: str, sizes: tuple[int, int, int] = FEW) -> tuple[C
     return layer, x
 
 
-@pytest.mark.parametrize("level", levels())
+@pytest.mark.parametrize("level", LEVELS)
 @pytest.mark.parametrize("sizes", [FEW, MANY, MANY_TAPS], ids=str)
 @pytest.mark.parametrize("where", ["pixel", "lost pixel", "weight", "bias"])
 @pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf, 1e38, -1e38])
@@ -96,7 +97,7 @@ def test_nan_infinity_and_overflow_come_through_where_torchs_do(
             assert torch.equal(kind(ours), kind(theirs))
 
 
-@pytest.mark.parametrize("level", levels())
+@pytest.mark.parametrize("level", LEVELS)
 @pytest.mark.parametrize("sizes", [FEW, MANY, MANY_TAPS], ids=str)
 @pytest.mark.parametrize("window", [0, 1, 3], ids=["corner", "middle", "edge"])
 @pytest.mark.parametrize("value", [math.nan, math.inf])
@@ -112,7 +113,7 @@ def test_nan_and_infinity_in_the_gradient_come_through(
         assert torch.equal(ours.isfinite(), theirs.isfinite())
 
 
-@pytest.mark.parametrize("level", levels())
+@pytest.mark.parametrize("level", LEVELS)
 @pytest.mark.parametrize("sizes", [FEW, MANY, MANY_TAPS], ids=str)
 @pytest.mark.parametrize("same", ["everywhere", "along rows", "along columns"])
 def test_a_tie_goes_to_the_first_of_its_window(
@@ -174,7 +175,7 @@ def test_under_autocast_torch_does_it() -> None:
         assert layer(x).dtype == torch.bfloat16
 
 
-@pytest.mark.skipif(not levels(), reason="there is no library")
+@needs_kernels
 def test_there_is_no_second_derivative_and_it_says_so() -> None:
     layer, x = ConvPoolReLU(1, 2, 3), torch.randn(1, 1, 6, 6, requires_grad=True)
     (first,) = torch.autograd.grad(layer(x).square().sum(), x, create_graph=True)

@@ -12,8 +12,9 @@ import pytest
 import afbs
 from afbs.config import load, with_kernel
 from afbs.models.lenet5 import LeNet5
-from afbs.native import choice, library
+from afbs.native import choice
 from afbs.types import UserError
+from kernels import needs_kernels
 from tiny import settings
 
 IMAGES: dict[str, Any] = {
@@ -37,7 +38,7 @@ def kernel(tables: dict[str, Any], **overrides: Any) -> str:
     return config.model.kernel
 
 
-@pytest.mark.skipif(not library.levels(), reason="there is no library")
+@needs_kernels
 def test_auto_is_native_for_lenet5_on_a_processor() -> None:
     assert kernel({}) == kernel({"model": {"name": "lenet5"}}) == kernel({}, model=LeNet5) == "native"
     assert kernel({}, **{"model.memory_format": "contiguous"}) == "native"
@@ -75,14 +76,14 @@ def test_another_kernel_keeps_the_other_settings_of_the_model() -> None:
     assert load(config, {"model.hidden": 4}).model.kernel == "torch"
 
 
-@pytest.mark.skipif(not library.levels(), reason="there is no library")
+@needs_kernels
 def test_a_run_records_what_it_took(tmp_path: Path) -> None:
     afbs.run(IMAGES, folder=tmp_path / "run")
     assert tomllib.loads((tmp_path / "run/config.toml").read_text())["model"]["kernel"] == "native"
     assert json.loads((tmp_path / "run/meta.json").read_text())["kernel"] == "native"
 
 
-@pytest.mark.skipif(not library.levels(), reason="there is no library")
+@needs_kernels
 def test_a_native_run_is_not_taken_up_with_torch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     afbs.run(IMAGES, folder=tmp_path / "run")
     (tmp_path / "run/result.json").unlink()

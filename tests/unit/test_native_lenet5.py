@@ -16,15 +16,16 @@ from afbs.clients.samples import Samples
 from afbs.clients.workload import Workload
 from afbs.interfaces import Plain
 from afbs.models.lenet5 import LeNet5
-from afbs.native.library import best, levels
+from afbs.native.library import best
 from afbs.types import Dataset, ModelChoice, Training, UserError
+from kernels import LEVELS, needs_kernels
 from lenet5 import COLOUR, GREY, batch, by_torch, distance, native, network, reference, scored, source, through
 
 NEAR = 1e-6
 """Of the gradient's length. Torch's own distance from the reference is about as large."""
 
 
-@pytest.fixture(params=levels())
+@pytest.fixture(params=LEVELS)
 def level(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     """Everything that the library holds and this processor can."""
     monkeypatch.setenv("AFBS_NATIVE_LEVEL", request.param)
@@ -96,6 +97,7 @@ def test_bytes_give_the_bits_of_the_floats_they_stand_for(level: str, shape: tup
     assert torch.equal(found, expected)
 
 
+@needs_kernels
 def test_samples_that_are_not_there_are_not_read() -> None:
     pixels, labels = np.zeros((4, 3, 32, 32), np.uint8), np.zeros(9, np.int64)
     data = Dataset(pixels, labels, pixels, labels, 4)
@@ -200,6 +202,7 @@ def test_nan_and_infinity_come_through_where_torchs_do(level: str, case: str, sh
     assert torch.equal(found.isnan(), scores.isnan())
 
 
+@needs_kernels
 @pytest.mark.parametrize("label", [-1, 10, -100])
 def test_labels_that_are_no_classes_are_refused(label: int) -> None:
     x, y = batch(COLOUR, 10, 3)
@@ -208,6 +211,7 @@ def test_labels_that_are_no_classes_are_refused(label: int) -> None:
         native(network(COLOUR, 10), COLOUR, 10, x, y)
 
 
+@needs_kernels
 def test_images_of_another_shape_are_refused() -> None:
     x, y = batch(GREY, 10, 3)
     with pytest.raises(UserError, match=r"samples of shape \(1, 28, 28\), not \(3, 32, 32\)"):

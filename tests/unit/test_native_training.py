@@ -17,10 +17,10 @@ from afbs.clients.trainer import Trainer
 from afbs.clients.workload import Workload
 from afbs.core.local import Dynamic, Proximal
 from afbs.interfaces import LocalRule, Plain
-from afbs.native.library import levels
 from afbs.types import Dataset, ModelChoice, Order, Training, Vector
+from kernels import needs_kernels
 
-pytestmark = pytest.mark.skipif(not levels(), reason="there is no library")
+pytestmark = needs_kernels
 
 NATIVE = ModelChoice("lenet5", {}, "native")
 CHANNELS_LAST = ModelChoice("lenet5")

@@ -24,9 +24,9 @@ from afbs.clients.trainer import Trainer
 from afbs.clients.workload import Workload
 from afbs.config import load
 from afbs.core.local import Proximal
-from afbs.native.library import levels
 from afbs.seeds import Key
 from afbs.types import Dataset, ModelChoice, Order, Training, UserError, Vector
+from kernels import needs_kernels
 from small import workload
 
 CLIENT = 2
@@ -241,7 +241,7 @@ def test_an_embedding_trains_alike_whether_its_gradient_is_sparse_or_not(setting
     assert gap(ends[0], Trainer(replace(work({}, dataset=texts), model=model)).initial()) > 1e-3
 
 
-@pytest.mark.skipif(not levels(), reason="there is no library")
+@needs_kernels
 @pytest.mark.parametrize("name", ["momentum, decayed", "nesterov, decayed", "adamw, clipped"])
 def test_the_native_gradient_is_followed_the_same_way(name: str) -> None:
     """Adam divides by the size of a gradient, which makes much of a tiny one: its epsilon is larger here."""
