@@ -18,13 +18,13 @@ from typing import Any, NamedTuple, final
 
 import numpy as np
 
+from afbs.engine.agenda import Agenda, Delivery
 from afbs.engine.counts import Counts
 from afbs.engine.evaluations import Exam, Subject, due
 from afbs.engine.outbox import Listener, Moment, Outbox
 from afbs.engine.server import Server
 from afbs.engine.stopping import stop_if_asked
 from afbs.engine.witness import Witness
-from afbs.engine.work import Delivery, Work
 from afbs.interfaces import Algorithm, Session
 from afbs.record.checkpoint import Checkpoint
 from afbs.types import (
@@ -89,7 +89,7 @@ class Run:
         self._pending: deque[_Pending] = deque()
         self._ahead = 0
         self._unheard = 0
-        self._work = Work(session, self.server.versions)
+        self._agenda = Agenda(session, self.server.versions)
         self._outbox = Outbox(listener)
         self._exams: dict[str, Exam] = {}
         self._contents: dict[int, Vector] = {}
@@ -122,10 +122,10 @@ class Run:
             # Here and only here is everything in order: between two turns a run can be stopped and saved.
             stop_if_asked(self)
             self._read_ahead()
-            self._work.hand_out()
+            self._agenda.hand_out()
             if self._apply_next():
                 continue
-            if self._work.under_way:
+            if self._agenda.under_way:
                 self._collect()
             elif not self._pending:
                 break
@@ -140,8 +140,8 @@ class Run:
 
     def settle(self) -> None:
         """Finish what has been handed out and record everything that can be recorded."""
-        while self._work.under_way or self._work.examining:
-            self._work.hand_out(exams_only=True)
+        while self._agenda.under_way or self._agenda.examining:
+            self._agenda.hand_out(exams_only=True)
             self._collect()
         self._post()
 
@@ -158,7 +158,7 @@ class Run:
         if self._told:
             return self._told.popleft()
         while self._pending:
-            self._work.hand_out()
+            self._agenda.hand_out()
             if not self._apply_next():
                 self._collect()
         vectors = [self._content(update.order) for update in updates]
@@ -208,7 +208,7 @@ class Run:
         for row, update in enumerate(wanted):
             known = self._contents.pop(update.order.sequence, None)
             if known is None:
-                self._work.deliver(delivery, row, decided.version, update.examples)
+                self._agenda.deliver(delivery, row, decided.version, update.examples)
             else:
                 assert delivery.rows is not None
                 delivery.rows[row] = known
@@ -225,9 +225,9 @@ class Run:
         if order.sequence not in self._contents:
             first, rows = self._session.store.block(1)
             lone = Delivery([order], first, rows)
-            self._work.deliver(lone, 0, self.server.version + 1, examples=0)
+            self._agenda.deliver(lone, 0, self.server.version + 1, examples=0)
             while lone.missing:
-                self._work.hand_out()
+                self._agenda.hand_out()
                 self._collect()
             self.counts.add_jobs(lone.results)
             self._contents[order.sequence] = rows[0].copy()
@@ -240,7 +240,7 @@ class Run:
 
     def _collect(self) -> None:
         began = perf_counter()
-        results = self._work.collect()
+        results = self._agenda.collect()
         self.counts.wait += perf_counter() - began
         for result in results:
             if self._watching_since is not None:
@@ -278,7 +278,7 @@ class Run:
                 self._session.settle(order, row not in delivery.rejected)
         if delivery.rows is not None:
             self._session.store.release(delivery.first)
-        self._work.exists(self.server.version)
+        self._agenda.exists(self.server.version)
         self._ahead -= len(delivery.orders)
         self._outbox.put(applied)
         for update in (*decided.step.used, *decided.step.dropped):
@@ -317,7 +317,7 @@ class Run:
         if exam is None or exam.version != version:
             exam = self._exams[subject.event] = Exam(version, subject)
             self.counts.evaluations += not subject.local
-            self._work.examine(exam)
+            self._agenda.examine(exam)
         self._outbox.put(Moment(time, exam))
 
     def _post(self) -> None:

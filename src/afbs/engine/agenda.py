@@ -53,7 +53,7 @@ class _Part(NamedTuple):
 
 
 @final
-class Work:
+class Agenda:
     """What a session is given to do. Which task is next depends on what is to be done, never on when it was done."""
 
     def __init__(self, session: Session, versions: Versions):
