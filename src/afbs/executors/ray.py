@@ -15,6 +15,7 @@ import sys
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from itertools import count
+from math import inf
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Annotated, Any, final
@@ -38,7 +39,8 @@ _COST_SECONDS = 0.003
 """A call costs one process here so much processor time, for all workers. So short tasks share one: as many as take so
 long, or as keep that process half idle; but not more than so many, and not more bytes."""
 _GROWTH, _RETREAT = 1.05, 0.5
-"""How the number of tasks under way changes: while the server has enough of them, and when it has run out."""
+"""How the number of tasks under way changes: while the server has enough of them, and when it has run out. At first
+there may be any number."""
 _LEARNING = 0.05
 """What each task changes of the mean of what they take."""
 _GONE = "The Ray cluster cannot be reached any more. The run has been kept as far as its last checkpoint: resume it."
@@ -136,7 +138,7 @@ class RaySession(LocalSession):
         self._call_seconds = max(_CALL_SECONDS, 2 * _COST_SECONDS * self.workers)
         self._task_seconds = self._call_seconds
         self._least = self.depth = CALLS * self.workers
-        self._room = float(self.depth)
+        self._room = inf
         self._outgoing: list[Any] = []
         self.store: _Numbered = _Numbered(Arena(size, pool.memory), self._outgoing)
         self.states = States(self.store, size) if workload.stateful else None
