@@ -217,6 +217,6 @@ def test_a_class_that_cannot_be_found_again_is_asked_for(tmp_path: Path) -> None
         pass
 
     result = run(tmp_path, model=Local)
-    with pytest.raises(afbs.UserError, match=r"It must be given again: afbs\.model\(…, model=…\)"):
+    with pytest.raises(afbs.UserError, match=r"It must be given again, in Python: afbs\.model\(…, model=…\)"):
         afbs.model(result)
     assert isinstance(afbs.model(result, model=Local), Local)

@@ -140,7 +140,7 @@ def oracle(folder: Path, fleet: Fleet) -> Any:
 def test_every_algorithm_runs_unchanged_on_real_arrivals(algorithm: Algorithm[Any], tmp_path: Path) -> None:
     fleet = fleet_of(algorithm)
     run = serve(tmp_path, fleet)
-    assert run.server.version == 12
+    assert run.server.version >= 12  # whatever came in the instant of the twelfth is heard, too
     assert recorded(tmp_path, "end")[0]["reason"] == "versions"
     np.testing.assert_array_equal(run.server.params, oracle(tmp_path, fleet))
     assert read_seal(tmp_path / "events.jsonl")[1] is None
@@ -193,12 +193,12 @@ def test_a_server_killed_at_any_moment_goes_on_from_its_record(
         except KilledError:
             assert lives < 60
     assert lives > 1
-    assert run.server.version == 12
+    assert run.server.version >= 12
     np.testing.assert_array_equal(run.server.params, oracle(tmp_path, fleet))
     arrived = [line["order"] for line in recorded(tmp_path, "arrival")]
     assert len(arrived) == len(set(arrived))
     steps = recorded(tmp_path, "step")
-    assert [line["version"] for line in steps] == list(range(1, 13))
+    assert [line["version"] for line in steps] == list(range(1, run.server.version + 1))
     taken = [order for line in steps for part in ("used", "dropped") for order in line[part]["order"]]
     assert len(taken) == len(set(taken))
     assert set(taken) <= set(arrived)

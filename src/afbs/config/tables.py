@@ -36,7 +36,7 @@ class RunSettings:
     in_flight: Annotated[int, Ge(1)] = 120
     """How many clients are at work at any time; a synchronous algorithm's cohort."""
     versions: Annotated[int, Ge(0)] = 0
-    """Ends the run after so many versions of the model; 0 is never."""
+    """Ends the run after so many versions of the model, with the instant that makes the last of them; 0 is never."""
     stop_when_lr_below: Annotated[float, Ge(0)] = 0.0
     """Ends the run once clients would train with a smaller learning rate; 0 is never."""
     device: str = "cpu"
