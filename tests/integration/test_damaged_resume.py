@@ -75,3 +75,19 @@ def test_a_damaged_run_is_refused_or_ends_in_the_same_model_many_times(
 ) -> None:
     for seed in range(QUICK, LONG):
         tried(seed, runs, tmp_path)
+
+
+def test_a_record_whose_unsealed_lines_were_moved_is_not_cut_in_the_middle_of_a_line(
+    runs: tuple[Path, Path, afbs.Result], tmp_path: Path
+) -> None:
+    """Lines about checkpoints carry wall times and are not sealed; another in their place may be longer."""
+    folder = tmp_path / "run"
+    shutil.copytree(runs[0], folder)
+    record = folder / "events.jsonl"
+    *written, end = record.read_bytes().splitlines(keepends=True)
+    step = max(place for place, line in enumerate(written) if line.startswith(b'{"event":"step"'))
+    assert all(line.startswith(b'{"event":"checkpoint"') for line in written[step + 1 :])
+    record.write_bytes(b"".join([*written[: step + 1], end, *written[step + 1 :]]))
+    result = afbs.resume(folder, progress=False)
+    assert result.params.tobytes() == runs[2].params.tobytes()
+    assert tiny.lines(folder) == tiny.lines(runs[2].folder)

@@ -20,7 +20,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save
 
 from afbs.record.schema import SCHEMA
-from afbs.record.seal import read_seal
+from afbs.record.seal import is_as_it_was
 from afbs.record.writer import RecordError, replace_file
 from afbs.types import ClientId, Memory, Vector
 from afbs.version import VERSION
@@ -85,7 +85,7 @@ def load_checkpoint(folder: Path, run: str) -> tuple[Checkpoint | None, list[str
             complaints.append(f"{path.name} belongs to another run; it is passed over.")
         elif not events.is_file() or events.stat().st_size < checkpoint.offset:
             complaints.append(f"events.jsonl has lost what was before {path.name}; it is passed over.")
-        elif read_seal(events, checkpoint.offset)[0].text() != checkpoint.seal:
+        elif not is_as_it_was(events, checkpoint.offset, checkpoint.seal):
             complaints.append(f"events.jsonl is not what it was when {path.name} was written; it is passed over.")
         else:
             return checkpoint, complaints

@@ -76,3 +76,12 @@ def read_seal(path: Path, until: int | None = None) -> tuple[Seal, Break | None]
         if not seal.check(line) and broken is None:
             broken = Break(number, offset, line)
     return seal, broken
+
+
+def is_as_it_was(path: Path, offset: int, seal: str) -> bool:
+    """Whether a record still is what it was when it ended at `offset` with this seal: the same lines, the last one
+    whole. What is not sealed may have been moved, and then `offset` may be in the middle of a line."""
+    with path.open("rb") as file:
+        file.seek(max(0, offset - 1))
+        whole = offset == 0 or file.read(1) == b"\n"
+    return whole and read_seal(path, offset)[0].text() == seal
