@@ -57,7 +57,7 @@ def refuse_strangers(folder: Path) -> None:
     and writing to it would fail after hours."""
     for name, fits, kind in (
         *((name, Path.is_file, "file") for name in _FILES),
-        ("checkpoints", Path.is_dir, "folder"),
+        (_FOLDER, Path.is_dir, "folder"),
     ):
         path = folder / name
         if os.path.lexists(path) and not fits(path):
