@@ -1,4 +1,4 @@
-"""What every peer is given: the data, the clients, the network and the clock. Needs numpy and torch alone.
+"""What every peer is given: the data, the clients and the clock. Needs numpy and torch alone.
 
 A peer's script runs in that peer's environment, where afbs is not installed, so nothing here imports it.
 """
@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 EPOCHS, BATCH, LEARNING_RATE = 5, 64, 0.01
 BUFFER, IN_FLIGHT = 10, 120
@@ -49,31 +49,6 @@ class Work:
         shift = torch.tensor(self.shift, dtype=torch.float32).view(-1, 1, 1)
         scale = torch.tensor(self.scale, dtype=torch.float32).view(-1, 1, 1)
         return torch.from_numpy(images).float().div_(255).sub_(shift).div_(scale), torch.from_numpy(labels)
-
-
-class LeNet5(nn.Module):
-    """As in afbs, in the order that is usually written: ReLU, then the maximum."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.layers = nn.Sequential(
-            nn.Conv2d(3, 6, 5),
-            nn.ReLU(),
-            nn.MaxPool2d(2),
-            nn.Conv2d(6, 16, 5),
-            nn.ReLU(),
-            nn.MaxPool2d(2),
-            nn.Flatten(),
-            nn.Linear(400, 120),
-            nn.ReLU(),
-            nn.Linear(120, 84),
-            nn.ReLU(),
-            nn.Linear(84, 10),
-        )
-
-    def forward(self, x: Tensor) -> Tensor:
-        scores: Tensor = self.layers(x)
-        return scores
 
 
 class Meter:

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from torch.utils.data import TensorDataset
 
-from benchmarks.peers import common
+from benchmarks.peers import common, network
 
 PATCHES = ["`optimize_memory` set on each client after it is made: its simulator does not hand the setting on"]
 try:
@@ -51,7 +51,7 @@ class Fixed(ClientProfile):
 
 def settings(clients: int, folder: str, collect: bool) -> dict[str, Any]:
     return {
-        "model_configs": {"model_path": common.__file__, "model_name": "LeNet5"},
+        "model_configs": {"model_path": network.__file__, "model_name": "LeNet5"},
         "log_configs": {"logging_output_dirname": folder},
         "server_configs": {"optimize_memory": collect},
         "algorithm_configs": {

@@ -25,7 +25,7 @@ from PIL import Image
 from torch import Tensor
 from torch.utils.data import Dataset, TensorDataset
 
-from benchmarks.peers import common
+from benchmarks.peers import common, network
 
 PATCHES = [
     "a task folder written by hand: its partitioners cannot be given lists of indices",
@@ -145,7 +145,7 @@ def main() -> None:
     sys.argv = sys.argv[:1]  # FLGO reads the command line too
     with tempfile.TemporaryDirectory() as folder:
         path = task(Path(folder), "afbs_peer", work.clients)
-        model = flgo.convert_model(common.LeNet5, "lenet5")
+        model = flgo.convert_model(network.LeNet5, "lenet5")
         flgo.init(path, counted(base, meter), settings, model=model).run()
 
 

@@ -14,7 +14,7 @@ import torch
 from omegaconf import OmegaConf
 from torch import nn
 
-from benchmarks.peers import common
+from benchmarks.peers import common, network
 
 PATCHES = [
     "its configuration classes are made hashable: Python 3.11 refuses an unhashable instance as a field's default",
@@ -57,7 +57,7 @@ class Model(IFLModel):
     """How FLSim asks for a network's loss."""
 
     def __init__(self) -> None:
-        self._network = common.LeNet5()
+        self._network = network.LeNet5()
 
     def fl_forward(self, batch: Batch) -> FLBatchMetrics:
         x, y = batch

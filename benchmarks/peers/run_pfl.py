@@ -21,12 +21,12 @@ from pfl.hyperparam.base import NNEvalHyperParams, NNTrainHyperParams
 from pfl.metrics import Metrics, Weighted
 from pfl.model.pytorch import PyTorchModel
 
-from benchmarks.peers import common
+from benchmarks.peers import common, network
 
 FOREVER = 10**6
 
 
-class Network(common.LeNet5):
+class Network(network.LeNet5):
     """pfl asks a network for its loss and its metrics."""
 
     def loss(self, x: torch.Tensor, y: torch.Tensor, is_eval: bool = False) -> torch.Tensor:
