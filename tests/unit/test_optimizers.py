@@ -163,10 +163,10 @@ def test_a_schedule_falls_over_the_jobs_own_steps_as_torchs_does(optimizer: str,
 
 def test_by_default_it_is_plain_sgd_on_the_models_own_path() -> None:
     model = FlatModel(nn.Linear(2, 1))
-    assert descent(Training(), model) == model.descend
-    assert descent(Training(schedule="cosine", steps=7), model) == model.descend
+    assert descent(Training(), model) == model.sgd()
+    assert descent(Training(schedule="cosine", steps=7), model) == model.sgd()
     for settings in ({"optimizer": "adam"}, {"weight_decay": 0.1}, {"clip_norm": 1.0}):
-        assert descent(Training(**settings), model) != model.descend
+        assert descent(Training(**settings), model) != model.sgd()
 
 
 @pytest.mark.parametrize("name", SEVERAL)
@@ -198,10 +198,10 @@ def test_clipping_by_hand() -> None:
     model = FlatModel(nn.Linear(2, 1, bias=False))
     model.load(torch.zeros(2))
     model.gradient.copy_(torch.tensor([3.0, 4.0]))
-    descent(Training(clip_norm=1.0), model)(1.0, None)
+    descent(Training(clip_norm=1.0), model)(1.0)
     assert model.vector.tolist() == pytest.approx([-0.6, -0.8], rel=1e-6)
     model.gradient.copy_(torch.tensor([0.3, 0.4]))
-    descent(Training(clip_norm=1.0), model)(1.0, None)
+    descent(Training(clip_norm=1.0), model)(1.0)
     assert model.vector.tolist() == pytest.approx([-0.9, -1.2], rel=1e-6), "shorter than that it stays what it is"
 
 
@@ -211,10 +211,10 @@ def test_adam_by_hand() -> None:
     model.load(torch.zeros(1))
     descend = descent(Training(optimizer="adam"), model)
     model.gradient.fill_(2.0)
-    descend(0.1, None)
+    descend(0.1)
     assert model.vector.item() == pytest.approx(-0.1, rel=1e-6)
     model.gradient.fill_(-1.0)
-    descend(0.1, None)
+    descend(0.1)
     mean, square = 0.1 * (0.9 * 2 - 1) / (1 - 0.81), 0.001 * (0.999 * 4 + 1) / (1 - 0.999**2)
     assert model.vector.item() == pytest.approx(-0.1 - 0.1 * mean / sqrt(square), rel=1e-5)
 

@@ -7,11 +7,13 @@ The vector holds the parameters in the order of `module.parameters()`, then the 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import final
 
 import torch
 from torch import Tensor, nn
 
+from afbs.clients.pull import Pull
 from afbs.types import UserError
 
 
@@ -32,7 +34,7 @@ class FlatModel:
         self.gradient = torch.zeros_like(self.trainable)
         self._counters = [(buffer, buffer.clone()) for buffer in module.buffers() if not buffer.is_floating_point()]
         by_rows = _sparse_parameters(module)
-        self._by_rows: list[tuple[nn.Parameter, Tensor]] = []
+        self._by_rows: list[tuple[nn.Parameter, Tensor, tuple[int, int]]] = []
         dense: list[tuple[int, int]] = []
         learning: list[tuple[int, int]] = []
         place = 0
@@ -42,41 +44,53 @@ class FlatModel:
             if isinstance(tensor, nn.Parameter):
                 view = self.gradient[place:end].view(tensor.shape)
                 if id(tensor) in by_rows:
-                    self._by_rows.append((tensor, view))
+                    self._by_rows.append((tensor, view, (place, end)))
                 else:
                     dense = _extended(dense, place, end)
                     tensor.grad = view if tensor.requires_grad else None
                 if tensor.requires_grad:
                     learning = _extended(learning, place, end)
             place = end
-        self._dense = [(self.trainable[first:end], self.gradient[first:end]) for first, end in dense]
+        self._dense = [(self.trainable[first:end], self.gradient[first:end], (first, end)) for first, end in dense]
         self.learning = [(self.trainable[first:end], self.gradient[first:end]) for first, end in learning]
         """The stretches of parameters that are not frozen, each with its gradient."""
 
     def backward(self, loss: Tensor) -> None:
-        """Leaves the gradient of `loss` where `descend` finds it."""
-        for parameter, _ in self._by_rows:
+        """Leaves the gradient of `loss` where the steps find it."""
+        for parameter, _, _ in self._by_rows:
             parameter.grad = None
-        for _, gradient in self._dense:
+        for _, gradient, _ in self._dense:
             gradient.zero_()
         loss.backward()
 
-    def descend(self, lr: float, term: Tensor | None = None) -> None:
-        """One step of SGD along the gradient plus `term`. Rows of an embedding that no sample used are not touched."""
-        if term is None:
-            for params, gradient in self._dense:
-                params.add_(gradient, alpha=-lr)
-            for parameter, _ in self._by_rows:
-                _add_rows(parameter.data, parameter.grad, -lr)
-            return
-        self.trainable.add_(self.whole_gradient(term), alpha=-lr)
+    def sgd(self, pull: Pull | None = None) -> Callable[[float], None]:
+        """How a job takes a step of SGD, at a rate, along the gradient and what pulls at it. Rows of an embedding that
+        no sample used, and at which nothing pulls, are not touched."""
+        if pull is None:
+            return self._follow
+        dense = [(params, gradient, pull.over(*place)) for params, gradient, place in self._dense]
+        tables = [(parameter, pull.over(*place).rows(parameter.data)) for parameter, _, place in self._by_rows]
 
-    def whole_gradient(self, term: Tensor | None = None) -> Tensor:
-        """The gradient plus `term` as one flat tensor, with a zero wherever no sample used a row of an embedding."""
-        for parameter, view in self._by_rows:
+        def descend(rate: float) -> None:
+            for params, gradient, own in dense:
+                params.add_(gradient.add_(own.at(params)), alpha=-rate)
+            for parameter, rows in tables:
+                rows.descend(parameter.grad, rate)
+
+        return descend
+
+    def _follow(self, rate: float) -> None:
+        for params, gradient, _ in self._dense:
+            params.add_(gradient, alpha=-rate)
+        for parameter, _, _ in self._by_rows:
+            _add_rows(parameter.data, parameter.grad, -rate)
+
+    def whole_gradient(self, pull: Pull | None = None) -> Tensor:
+        """The gradient and what pulls at it as one flat tensor; where no sample used a row of an embedding it is 0."""
+        for parameter, view, _ in self._by_rows:
             view.zero_()
             _add_rows(view, parameter.grad, 1.0)
-        return self.gradient if term is None else self.gradient.add_(term)
+        return self.gradient if pull is None else self.gradient.add_(pull.at(self.trainable))
 
     def load(self, vector: Tensor) -> None:
         """Become this model."""

@@ -1,6 +1,6 @@
 """The gradient of a batch's loss: by torch for every task and network, by a native kernel where there is one.
 
-Both leave it where `FlatModel.descend` finds it. What is made of it (a rule's term, an optimizer's step) is not theirs.
+Both leave it where `FlatModel.sgd` finds it. What is made of it (a rule's term, an optimizer's step) is not theirs.
 """
 
 from __future__ import annotations

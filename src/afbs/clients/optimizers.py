@@ -16,10 +16,11 @@ import torch
 from torch import Tensor
 
 from afbs.clients.flatten import FlatModel
+from afbs.clients.pull import Pull
 from afbs.types import Training
 
-Descend: TypeAlias = Callable[[float, Tensor | None], None]
-"""One step at this rate along the gradient that the model holds plus the rule's term."""
+Descend: TypeAlias = Callable[[float], None]
+"""One step at this rate along the gradient that the model holds and what pulls at it."""
 
 
 class Method(Protocol):
@@ -92,17 +93,17 @@ _METHODS: dict[str, Callable[[Training, Tensor], Method]] = {
 }
 
 
-def descent(training: Training, model: FlatModel, velocity: Tensor | None = None) -> Descend:
+def descent(training: Training, model: FlatModel, pull: Pull | None = None, velocity: Tensor | None = None) -> Descend:
     """How the steps of one job are taken. Plain SGD is the model's own: it leaves rows that no sample used alone.
 
     A `velocity` that is given is gone on with, and changed in place.
     """
     if training.optimizer == "sgd" and not training.weight_decay and training.clip_norm == inf:
-        return model.descend
+        return model.sgd(pull)
     methods = [(_method(training, params, velocity), params, slope) for params, slope in model.learning]
 
-    def descend(rate: float, term: Tensor | None) -> None:
-        gradient = model.whole_gradient(term)
+    def descend(rate: float) -> None:
+        gradient = model.whole_gradient(pull)
         if training.clip_norm < inf:
             _clip(gradient, training.clip_norm)
         for method, params, slope in methods:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from time import perf_counter
 from typing import Any, Literal, final
 
@@ -17,11 +17,12 @@ from afbs.clients.gradient import Gradient, Probe, Torch
 from afbs.clients.lenet5 import NativeLenet5
 from afbs.clients.optimizers import descent, scheduled
 from afbs.clients.own import Lesson, taught
+from afbs.clients.pull import Pull
 from afbs.clients.samples import Samples
 from afbs.clients.workload import Workload
 from afbs.native.choice import settled
 from afbs.seeds import Key
-from afbs.types import Evaluated, Order, Shipped, Tallies, Vector
+from afbs.types import Evaluate, Evaluated, Order, Shipped, Tallies, Train, Vector
 
 
 @final
@@ -40,6 +41,13 @@ class Trainer:
     def initial(self) -> Vector:
         vector: Vector = self._model.vector.cpu().numpy().copy()
         return vector
+
+    def do(self, task: Train | Evaluate, rows: Sequence[Vector]) -> Shipped | Evaluated:
+        """A task with its rows: the version it starts from; to train, also where the result goes, and, if clients have
+        a memory, the client's old and new state."""
+        if isinstance(task, Evaluate):
+            return self.evaluate(task.task, rows[0], task.part, task.local)
+        return self.train(task.task, task.order, *rows)
 
     @names_small_batches
     def train(
@@ -71,14 +79,14 @@ class Trainer:
         sizes = batches(number, training)
         most = steps_of(order, training, number)
         velocity = memory.clone() if training.remember and memory is not None else None
-        descend = descent(training, model, velocity)
+        pull = None if rule.gradient(params, anchor, memory) is None else Pull(rule, anchor, memory)
+        descend = descent(training, model, pull, velocity)
         while steps < most:
             chosen = sizes[: most - steps]
             shuffled = rng.permutation(number)[: sum(chosen)]
             for step, batch in enumerate(self._gradient.batches(shuffled, chosen), steps):
                 self._gradient.of(batch)
-                rate = scheduled(training, order.rate, step, most)
-                descend(rate, rule.gradient(params, anchor, memory))
+                descend(scheduled(training, order.rate, step, most))
             steps += len(chosen)
             seen += len(shuffled)
         self._ship(base, model.vector, out)

@@ -44,14 +44,16 @@ class Pool(Protocol):
 class LocalRule(ABC):
     """What an algorithm's clients add to the gradient, and what they remember between two of their jobs.
 
-    The arrays are flat vectors of whatever library the client trains with; only arithmetic operators may be used.
+    The arrays are flat vectors of whatever library the client trains with; only arithmetic operators may be used. They
+    may be parts of the model: what a rule makes of a number must not depend on its neighbours.
     """
 
     stateful: ClassVar[bool] = False
 
     @abstractmethod
     def gradient(self, params: Any, start: Any, state: Any) -> Any | None:
-        """The term to add to the gradient at `params`, or None. `start` is the model the job began with."""
+        """The term to add to the gradient at `params`, or None from a rule that never adds any. `start` is the model
+        the job began with."""
 
     def finish(self, state: Any, start: Any, end: Any) -> Any:
         """The client's state after a job. It was zero before its first."""
