@@ -13,6 +13,7 @@ import socket
 import struct
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -94,25 +95,34 @@ def contract(folder: Path) -> Any:
 
 
 def equality(folder: Path) -> Any:
-    """The sha256 of final models: by processes, on two nodes, and on two nodes one of whose workers is killed."""
+    """The sha256 of final models: by processes, on two nodes, and on two nodes one of whose workers is killed. And how
+    many of the two workers, one on each node, had the server's memory."""
     found: dict[str, dict[str, str]] = {}
     with two_nodes() as address:
         on_ray = {"name": "ray", "address": address, "workers": 2}
         for name in ALGORITHMS:
             killed: list[int] = []
+            sharing: list[int] = []
+
+            def look(sharing: list[int] = sharing) -> None:
+                maps = [Path(f"/proc/{number}/maps").read_text() for number in pids("ray::Worker")]
+                sharing.append(sum("memfd:afbs" in lines for lines in maps))
 
             def kill(killed: list[int] = killed) -> None:
                 killed += pids("ray::Worker")[:1]
                 os.kill(killed[0], signal.SIGKILL)
 
             plain = afbs.run(tables(name), folder=folder / f"{name}-1", executor={"name": "processes"}, progress=False)
-            there = afbs.run(tables(name), folder=folder / f"{name}-2", executor=on_ray, progress=False)
+            there = afbs.run(
+                tables(name), folder=folder / f"{name}-2", executor=on_ray, progress=False, on_progress=once(2, look)
+            )
             maimed = afbs.run(
                 tables(name), folder=folder / f"{name}-3", executor=on_ray, progress=False, on_progress=once(2, kill)
             )
             digests = [(run.record.result or {})["sha256"] for run in (plain, there, maimed)]
             found[name] = dict(zip(("processes", "ray", "killed"), digests, strict=True))
             assert killed
+            assert sharing == [1]
     return found
 
 
@@ -140,6 +150,8 @@ def head_lost(folder: Path) -> Any:
     def kill() -> None:
         for number in (*pids("gcs_server"), *pids("raylet/raylet")):
             os.kill(number, signal.SIGKILL)
+        while pids("afbs.executors._ray_driver"):  # which Ray ends; the run is too short for it to be missed otherwise
+            time.sleep(0.1)
 
     said = "nothing"
     with two_nodes() as address:

@@ -23,9 +23,10 @@ from typing import Any, final
 import numpy as np
 
 from afbs.executors._arena import Arena
-from afbs.executors._ray_parcels import ARRAYS, CALLS, Given, Handed, Reply, Where
+from afbs.executors._ray_memory import Neighbour, offered
+from afbs.executors._ray_parcels import ARRAYS, CALLS, Given, Handed, Met, Reply, Where
 from afbs.executors._ray_worker import Worker, mark
-from afbs.types import RunError, Train, UserError, Vector
+from afbs.types import Matrix, RunError, Train, UserError, Vector
 
 _TRIES = 4
 """How often a task is begun before it is taken to be what its workers die of."""
@@ -59,8 +60,7 @@ def _serve(connection: Connection, memory: int) -> None:
     settings: dict[str, Any] = connection.recv()
     _connect(ray, settings["address"])
     try:
-        crew = Crew(ray, settings, cloudpickle.loads(connection.recv_bytes()))
-        crew.arena = Arena(len(crew.initial), memory)
+        crew = Crew(ray, settings, cloudpickle.loads(connection.recv_bytes()), memory)
         connection.send([crew.initial, crew.number])
         threading.Thread(target=_listen, args=(connection, crew), daemon=True).start()
         while True:
@@ -97,6 +97,8 @@ def _listen(connection: Connection, crew: Crew) -> None:
 class _Actor:
     def __init__(self, handle: Any):
         self.handle = handle
+        self.neighbour: Neighbour | None = None
+        """Its process, if it writes into the server's memory itself."""
         self.calls: dict[_Call, Any] = {}
         """In the order in which they were made, with Ray's references to what they will give."""
 
@@ -116,10 +118,9 @@ class Crew:
     the fewer tasks there are, the fewer go into one, and all actors are done at about the same time.
     """
 
-    arena: Arena
-
-    def __init__(self, ray: Any, settings: dict[str, Any], workload: Any):
+    def __init__(self, ray: Any, settings: dict[str, Any], workload: Any, memory: int):
         self.ray = ray
+        self._memory = offered(memory, ray.get_runtime_context().get_node_id())
         self._settings = settings
         self._payload, self._files, self._arrays = _parted(workload)
         self._shipped: dict[str, Any] = {}
@@ -132,6 +133,7 @@ class Crew:
         self._actors = [self._actor() for _ in range(self._size())]
         self.number = len(self._actors)
         self.initial = self._briefed(self._actors)
+        self._arena = Arena(len(self.initial), memory)
 
     def hear(self, told: list[Handed | int]) -> None:
         """Tasks to do, and versions that no task will start from."""
@@ -160,11 +162,8 @@ class Crew:
         except (self.ray.exceptions.RayActorError, self.ray.exceptions.ObjectLostError):
             self._give_up(call.actor)
             return ()
-        vectors = iter(reply.vectors)
-        for task, slots, _ in call.tasks:
-            if isinstance(task, Train):
-                for slot in (task.out, *slots[1:]):
-                    np.copyto(self.arena.get(slot), next(vectors))
+        if not call.actor.neighbour:
+            self._store(call.tasks, reply.vectors)
         with self._lock:
             del call.actor.calls[call]
             self._called -= len(call.tasks)
@@ -172,6 +171,11 @@ class Crew:
                 self._tries.pop(task.task, None)
             self._hand_out()
         return reply.results
+
+    def _store(self, tasks: list[Handed], vectors: Matrix) -> None:
+        slots = [slot for task, slots, _ in tasks if isinstance(task, Train) for slot in (task.out, *slots[1:])]
+        for slot, vector in zip(slots, vectors, strict=True):
+            np.copyto(self._arena.get(slot), vector)
 
     def _hand_out(self) -> None:
         """Where an actor has work, a handful of tasks waits: the server is about to send more that can go with it."""
@@ -192,21 +196,30 @@ class Crew:
         return tasks
 
     def _call(self, actor: _Actor, tasks: list[Handed]) -> None:
+        call = _Call(actor, tasks)
+        self._called += len(tasks)
+        actor.calls[call] = reference = self._asked(actor, tasks)
+        reference.future().add_done_callback(lambda future: self._ended.put((call, future)))
+
+    def _asked(self, actor: _Actor, tasks: list[Handed]) -> Any:
+        if actor.neighbour:
+            return actor.handle.do_here.remote(tasks)
         for task, _, version in tasks:
             if version not in self._versions:
-                self._versions[version] = self.ray.put(self.arena.get(task.base))
+                self._versions[version] = self.ray.put(self._arena.get(task.base))
         # In a list it stays a reference: a worker that has the version does not fetch it again.
         there = {version: [self._versions[version]] for _, _, version in tasks}
         given = [
-            Given(task, version, self.arena.get(slots[0]).copy() if slots else None) for task, slots, version in tasks
+            Given(task, version, self._arena.get(slots[0]).copy() if slots else None) for task, slots, version in tasks
         ]
-        call = _Call(actor, tasks)
-        self._called += len(tasks)
-        actor.calls[call] = reference = actor.handle.do.remote(given, there)
-        reference.future().add_done_callback(lambda future: self._ended.put((call, future)))
+        return actor.handle.do_there.remote(given, there)
 
     def _give_up(self, actor: _Actor) -> None:
         """What an actor that has died was given is done by others, first of all; another one comes when it can."""
+        with suppress(Exception):
+            self.ray.kill(actor.handle)
+        if actor.neighbour:
+            actor.neighbour.end()
         with self._lock:
             calls = [call.tasks for call in actor.calls]
             actor.calls.clear()
@@ -218,8 +231,6 @@ class Crew:
                 raise RunError(_DEADLY)
             self._waiting.extendleft(handed for tasks in reversed(calls) for handed in reversed(tasks))
             self._hand_out()
-        with suppress(Exception):
-            self.ray.kill(actor.handle)
         threading.Thread(target=self._hire, daemon=True).start()
 
     def _hire(self) -> None:
@@ -252,7 +263,11 @@ class Crew:
 
     def _briefed(self, actors: list[_Actor]) -> Vector:
         """Tells actors what they work on. Where a node has no file of the data it is sent them, once a node."""
-        lacking = self.ray.get([actor.handle.lacks.remote(self._files) for actor in actors])
+        met: list[Met] = self.ray.get([actor.handle.meet.remote(self._files, self._memory) for actor in actors])
+        for actor, (_, process) in zip(actors, met, strict=True):
+            with suppress(OSError):  # it can be left to itself, and then its vectors travel
+                actor.neighbour = None if process is None else Neighbour(process)
+        lacking = [one.lacks for one in met]
         nowhere = set(ARRAYS) - set(self._files)
         for name in nowhere.union(*lacking) - set(self._shipped):
             self._shipped[name] = self.ray.put(np.ascontiguousarray(self._arrays[name]))

@@ -25,7 +25,7 @@ class Handed(NamedTuple):
 
 
 class Given(NamedTuple):
-    """A task as an actor is given it, with what its client remembers."""
+    """A task as an actor without the server's memory is given it, with what its client remembers."""
 
     task: Train | Evaluate
     version: int
@@ -33,12 +33,20 @@ class Given(NamedTuple):
 
 
 class Reply(NamedTuple):
-    """How a call ended. `problem` is "refused" or "failed" with a text; else there are results and their vectors."""
+    """How a call ended. `problem` is "refused" or "failed" with a text; else there are results, and their vectors where
+    they are not in the server's memory."""
 
     results: tuple[Any, ...] = ()
     vectors: Matrix = np.empty((0, 0), np.float32)
     problem: str = ""
     text: str = ""
+
+
+class Met(NamedTuple):
+    """What an actor says of itself: the arrays its node has no file of; its process, if it has the server's memory."""
+
+    lacks: list[str]
+    process: int | None
 
 
 class Where(NamedTuple):

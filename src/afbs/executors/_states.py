@@ -6,13 +6,19 @@ row take the old one's place, so that what a checkpoint holds fits its version.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import final
 
 import numpy as np
 
 from afbs.interfaces import Store
-from afbs.types import ClientId, Order, Vector
+from afbs.types import ClientId, Evaluate, Order, Train, Vector
+
+
+def rows(store: Store, task: Train | Evaluate, states: Iterable[int]) -> list[Vector]:
+    """What a task reads and writes, in the order in which a trainer takes it."""
+    slots = (task.base, task.out, *states) if isinstance(task, Train) else (task.base,)
+    return [store.get(slot) for slot in slots]
 
 
 @final

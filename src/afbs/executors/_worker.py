@@ -17,7 +17,8 @@ from time import perf_counter
 from typing import TYPE_CHECKING
 
 from afbs.executors._arena import Arena
-from afbs.types import Evaluate, Train, UserError
+from afbs.executors._states import rows
+from afbs.types import UserError
 
 if TYPE_CHECKING:
     from afbs.clients.workload import Workload
@@ -54,12 +55,8 @@ def serve(connection: Connection, memory: int) -> None:
     while True:
         task, slots = connection.recv()
         waited = perf_counter() - waiting_since
-        if isinstance(task, Train):
-            rows = [arena.get(slot) for slot in (task.base, task.out, *slots)]
-            connection.send(trainer.train(task.task, task.order, *rows)._replace(waited=waited))
-        elif isinstance(task, Evaluate):
-            found = trainer.evaluate(task.task, arena.get(task.base), task.part, task.local)
-            connection.send(found._replace(waited=waited))
+        if task is not None:
+            connection.send(trainer.do(task, rows(arena, task, slots))._replace(waited=waited))
         else:
             arena.get(slots[0])[:] = initial
             connection.send(None)

@@ -9,7 +9,7 @@ from typing import final
 from afbs.clients.workload import Workload
 from afbs.executors._local import LocalSession
 from afbs.executors._rows import Rows
-from afbs.executors._states import States
+from afbs.executors._states import States, rows
 from afbs.interfaces import Executor, WorkerPool
 from afbs.types import Assignment, Evaluate, Evaluated, Fetch, Shipped, Train, Vector
 
@@ -60,7 +60,7 @@ class InlineSession(LocalSession):
         size = len(self._initial)
         self.store = Rows(size)
         self.states = States(self.store, size) if workload.stateful else None
-        self._tasks: deque[Assignment] = deque()
+        self._tasks: deque[Train | Evaluate] = deque()
 
     def initial(self) -> Vector:
         return self._initial.copy()
@@ -76,10 +76,6 @@ class InlineSession(LocalSession):
     def close(self) -> None:
         self._tasks.clear()
 
-    def _done(self, task: Assignment) -> Shipped | Evaluated:
-        rows = self.store.get
-        if isinstance(task, Evaluate):
-            return self._trainer.evaluate(task.task, rows(task.base), task.part, task.local)
-        assert isinstance(task, Train)
-        states = tuple(rows(slot) for slot in self.states.slots(task.order)) if self.states else ()
-        return self._trainer.train(task.task, task.order, rows(task.base), rows(task.out), *states)
+    def _done(self, task: Train | Evaluate) -> Shipped | Evaluated:
+        states = self.states.slots(task.order) if self.states and isinstance(task, Train) else ()
+        return self._trainer.do(task, rows(self.store, task, states))

@@ -1,8 +1,9 @@
 """Workers on the machines of a Ray cluster. The plan stays here; only jobs travel.
 
 A version of the model is put into the object store once and fetched once a worker; results come back into this
-process's own memory. A worker that dies is replaced and given its tasks again; a task depends on its arguments alone,
-so nothing changes. Ray has no guard at its door: keep its ports behind a firewall (`docs/scale.md`).
+process's own memory. Workers on this machine have that memory themselves, as those of `processes` do. A worker that
+dies is replaced and given its tasks again; a task depends on its arguments alone, so nothing changes. Ray has no guard
+at its door: keep its ports behind a firewall (`docs/scale.md`).
 """
 
 from __future__ import annotations
