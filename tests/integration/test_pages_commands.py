@@ -32,7 +32,7 @@ MOMENTS = (
     "data clean",
     "reproduce list",
 )
-NEEDS_RUNS = ("docs/report", "docs/deploy")
+NEEDS_RUNS = ("docs/report", "docs/deploy", "examples/flower-mnist/README")
 ELSEWHERE = {
     "make test": "it is what runs this",
     "make test-long": "it is what runs this",
@@ -83,8 +83,10 @@ def globbed(word: str) -> list[str]:
 @pytest.fixture(scope="module")
 def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("finished")
-    for name, algorithm in {"afbs": "afbs", "fedbuff": "fedbuff", "mine": "afbs", "THAT-RUN": "afbs"}.items():
+    for name, algorithm in {"afbs": "afbs", "fedbuff": "fedbuff", "mine": "afbs"}.items():
         afbs.run(settings(algorithm__name=algorithm), folder=folder / name, progress=False)
+    absences = {"name": "windows"}  # as in a fleet: then a trace has presences, too
+    afbs.run(settings(), folder=folder / "THAT-RUN", availability=absences, progress=False)
     return folder
 
 
