@@ -142,8 +142,10 @@ def test_classes_have_their_names_where_the_data_has_some(browser: Any, tmp_path
 
 
 def test_the_numbers_of_a_figure_can_be_read_as_a_table(desk: Any) -> None:
+    rows = desk.locator("details[data-of=cost] tbody tr")
     desk.locator("details[data-of=cost] summary").click()
-    assert desk.locator("details[data-of=cost] tbody tr").count() == 6
+    rows.first.wait_for()  # a browser tells of what was opened a moment later
+    assert rows.count() == 6
 
 
 def test_the_page_can_be_darkened_and_charts_follow(desk: Any) -> None:
