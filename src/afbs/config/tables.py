@@ -42,7 +42,7 @@ class RunSettings:
     device: str = "cpu"
     """Where workers train, as torch names it."""
     checkpoint_seconds: Annotated[float, Ge(0)] = 60.0
-    """Real seconds between two checkpoints."""
+    """Real seconds between two checkpoints, at most; small ones are written sooner, a megabyte a second."""
 
     def __post_init__(self) -> None:
         if self.device.partition(":")[0] == "meta":

@@ -19,6 +19,7 @@ from typing import Any, NamedTuple, final
 import numpy as np
 
 from afbs.engine.agenda import Agenda, Delivery
+from afbs.engine.cadence import Cadence
 from afbs.engine.counts import Counts
 from afbs.engine.evaluations import Exam, Subject, due
 from afbs.engine.outbox import Listener, Moment, Outbox
@@ -80,7 +81,6 @@ class Run:
         self._session = session
         self.listener = listener
         self._subjects = subjects
-        self._checkpoint_seconds = checkpoint_seconds
         self._stateful = algorithm.local.stateful if stateful is None else stateful
 
         self.server = Server(algorithm, session)
@@ -95,7 +95,7 @@ class Run:
         self._contents: dict[int, Vector] = {}
         self._said: dict[int, Mapping[str, float]] = {}
         self._told: deque[Facts] = deque()
-        self._saved_at = perf_counter()
+        self._cadence = Cadence(checkpoint_seconds, self.server.params.nbytes)
         self._watching_since: float | None = None
         size = max(1, len(self.server.params))
         self._look_ahead = max(2 * session.depth, min(_LOOK_AHEAD_JOBS, _LOOK_AHEAD_BYTES // (4 * size)))
@@ -147,8 +147,9 @@ class Run:
 
     def save(self) -> None:
         """A checkpoint of the version that exists now, in its place in the record."""
-        self._outbox.put(self.server.checkpoint())
-        self._saved_at = perf_counter()
+        checkpoint = self.server.checkpoint()
+        self._outbox.put(checkpoint)
+        self._cadence.saved(checkpoint.nbytes)
         self._post()
 
     def look(self, updates: Sequence[Update]) -> Facts:
@@ -287,7 +288,7 @@ class Run:
         for subject in self._subjects:
             if subject.timetable.after(self.server.version):
                 self._evaluate(self.server.time, subject)
-        if perf_counter() - self._saved_at > self._checkpoint_seconds:
+        if self._cadence.due():
             self.save()
         self._post()
         return True

@@ -51,12 +51,20 @@ class Checkpoint:
     schema: int = SCHEMA
     afbs: str = VERSION
 
+    def tensors(self) -> dict[str, Vector]:
+        """All that is large in it, as its file names it."""
+        named = {"params": self.params}
+        named |= {f"memory/{name}": vector for name, vector in self.memory.items()}
+        named |= {f"state/{client}": vector for client, vector in self.states.items()}
+        return named | {f"version/{version}": vector for version, vector in self.versions.items()}
+
+    @property
+    def nbytes(self) -> int:
+        return sum(vector.nbytes for vector in self.tensors().values())
+
 
 def save_checkpoint(folder: Path, checkpoint: Checkpoint) -> Path:
-    tensors = {"params": checkpoint.params}
-    tensors |= {f"memory/{name}": vector for name, vector in checkpoint.memory.items()}
-    tensors |= {f"state/{client}": vector for client, vector in checkpoint.states.items()}
-    tensors |= {f"version/{version}": vector for version, vector in checkpoint.versions.items()}
+    tensors = checkpoint.tensors()
     facts = {name: getattr(checkpoint, name) for name in _FACTS}
     text = json.dumps(facts)
     path = folder / "checkpoints" / f"{checkpoint.version:08d}.safetensors"
