@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections import deque
 from pathlib import Path
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 import pytest
 
 import afbs
+from afbs.sweeps import conducting
 from afbs.sweeps._cell import News
 from afbs.sweeps.cells import Cell
 from afbs.sweeps.conducting import Conductor, State
@@ -155,6 +157,34 @@ def test_cells_of_an_arm_cost_alike_and_others_by_virtual_day() -> None:
     other = Cell("other", long.config, "other")
     meter = Meter([short, other], {short.id: 10.0}, [short.id])
     assert meter.total() == pytest.approx(20)  # twice the days
+
+
+def test_what_a_cell_cost_before_it_was_killed_is_not_taken_for_the_whole() -> None:
+    """Its 3 s count until it has measured itself: from 40 % to 60 % it uses 8 s, so 16 s are left."""
+    (cell,) = some(1)
+    meter = Meter([cell], {cell.id: 3.0})
+    assert meter.total() == pytest.approx(3)
+    meter.going(cell.id, 0.4, 1.0)
+    meter.going(cell.id, 0.6, 9.0)
+    assert meter.total() == pytest.approx(16)
+
+
+def test_what_cells_under_way_have_cost_is_written_down_before_they_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(conducting, "_LEDGER_SECONDS", 0.0)
+    cells = some(1)
+    kept: list[dict[str, float]] = []
+
+    def killed_now(state: State) -> None:
+        known = json.loads((tmp_path / "sweep.json").read_text())["cells"]
+        kept.append({key: row["cpu_seconds"] for key, row in known.items()})
+
+    told = [News("going", 0.1, 2.0), News("going", 0.5, 6.0), News("done", 1.0, 9.0)]
+    with Ledger(tmp_path, "played", cells) as ledger:
+        ledger.costs = {cells[0].id: 1.0}  # before an earlier kill
+        Conductor(cells, ledger, Actor({"1": told}), 1, killed_now).go()
+    assert kept == [{cells[0].id: seconds} for seconds in (3.0, 7.0, 10.0)]
 
 
 def test_costs_of_an_earlier_session_are_known(tmp_path: Path) -> None:

@@ -20,6 +20,8 @@ from afbs.sweeps.estimate import Meter
 from afbs.sweeps.ledger import Ledger
 
 _TURN_SECONDS = 0.5
+_LEDGER_SECONDS = 2.0
+"""So often it is written down what cells under way have cost."""
 _LAST = 3
 """So many cells a core are the last few of a sweep."""
 _WORTH_SECONDS = 6.0
@@ -85,7 +87,7 @@ class Conductor:
         self._enough = enough
         self._given_up: set[str] = set()
         self._told_to_stop = False
-        self._looked = perf_counter()
+        self._looked = self._written = perf_counter()
         self._handed_out = 0.0
         self._used: dict[str, float] = {}
         self._earlier: dict[str, float] = {}
@@ -105,6 +107,8 @@ class Conductor:
                         self._widen()
                     for key, told in self._runner.news(_TURN_SECONDS):
                         self._hear(key, told)
+                    if perf_counter() - self._written > _LEDGER_SECONDS:
+                        self._write()
                     self._display(self.state())
             finally:
                 self._runner.close()
@@ -184,6 +188,7 @@ class Conductor:
     def _hear(self, key: str, told: News) -> None:
         if told.state == "going":
             self._meter.going(key, told.share, told.cpu)
+            self._ledger.spending(key, told.cpu)
             self._used[key] = self._earlier.get(key, 0.0) + told.cpu
             self._value[key] = told.value
             return
@@ -204,7 +209,11 @@ class Conductor:
                 key, told.text or "Its process was stopped from outside. The same command goes on with it."
             )
             self._meter.ended(key, self._ledger.costs[key])
+        self._write()
+
+    def _write(self) -> None:
         self._ledger.write()
+        self._written = perf_counter()
 
     def _most(self, cell: Cell) -> int:
         """How many cores a cell could use."""

@@ -20,10 +20,11 @@ class Meter:
 
     def __init__(self, cells: Iterable[Cell], costs: Mapping[str, float], done: Iterable[str] = ()):
         self._cells = {cell.id: cell for cell in cells}
-        self._costs = {key: cost for key, cost in costs.items() if key in self._cells}
         self._begun: dict[str, tuple[float, float]] = {}
         self._share = dict.fromkeys(done, 1.0)
-        self._expected: dict[str, float] = {}
+        known = {key: cost for key, cost in costs.items() if key in self._cells}
+        self._costs = {key: cost for key, cost in known.items() if key in self._share}
+        self._expected = {key: cost for key, cost in known.items() if key not in self._share}
 
     def going(self, key: str, share: float, cpu: float) -> None:
         first_share, first_cpu = self._begun.setdefault(key, (share, cpu))

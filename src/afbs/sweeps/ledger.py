@@ -31,6 +31,7 @@ class Ledger:
         self._cells = {cell.id: cell for cell in cells}
         self._failed: dict[str, str] = {}
         self.costs: dict[str, float] = {}
+        self._under_way: dict[str, float] = {}
         self._others: dict[str, Any] = {}
         self._lock = claim(folder / "cells", folder / "sweep.lock")
         self._read()
@@ -53,8 +54,13 @@ class Ledger:
         """By the cell's id, a sentence."""
         return dict(self._failed)
 
+    def spending(self, key: str, cpu: float) -> None:
+        """Processor seconds of the cell's process so far: if everything is killed now, they were used all the same."""
+        self._under_way[key] = cpu
+
     def spent(self, key: str, cpu: float) -> None:
-        """Processor seconds, over all times that the cell was taken up."""
+        """Processor seconds of the cell's process, which has ended; costs are over all times that it was taken up."""
+        self._under_way.pop(key, None)
         self.costs[key] = self.costs.get(key, 0.0) + cpu
 
     def fails(self, key: str, text: str) -> None:
@@ -68,7 +74,7 @@ class Ledger:
                 "seed": cell.seed,
                 "digest": cell.digest,
                 "done": self.is_done(cell),
-                "cpu_seconds": round(self.costs.get(key, 0.0), 3),
+                "cpu_seconds": round(self.costs.get(key, 0.0) + self._under_way.get(key, 0.0), 3),
                 **({"failed": self._failed[key]} if key in self._failed else {}),
             }
             for key, cell in self._cells.items()
