@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from afbs.config import load
 
 settings.register_profile("suite", deadline=None, max_examples=100, derandomize=True)
 settings.load_profile("suite")
+signal.signal(signal.SIGINT, signal.default_int_handler)  # which a shell takes away from what it runs in the background
 
 
 @pytest.fixture
