@@ -67,6 +67,22 @@ def test_a_table_has_the_published_figure_beside_ours(
     assert found["afbs"]["remark"] == "0.2 of 20 days"
 
 
+def test_how_far_a_step_goes_is_the_weight_of_what_it_used_times_its_clients_own_steps(small: Path) -> None:
+    """Worked out anew from the lines of the record: an epoch has a step for every 64 samples or part of them."""
+    (folder,) = (small / "sweeps/reproduce/cells").glob("mnist-k1-afbs-*")
+    epochs = afbs.load(folder).record.config["training"]["epochs"]
+    lines = [json.loads(line) for line in (folder / "events.jsonl").read_text().splitlines()]
+    used = [line["used"] for line in lines if line["event"] == "step"]
+    ways = [
+        weight * epochs * -(-number // 64)
+        for step in used
+        for weight, number in zip(step["weight"], step["examples"], strict=True)
+    ]
+    (committed,) = (small / "results/cells").glob("mnist-k1-afbs-*/cell.json")
+    told = json.loads(committed.read_text())["heard"]
+    assert told["local_steps_a_step"] == pytest.approx(sum(ways) / len(used), abs=1e-4)
+
+
 def test_tables_that_need_the_same_runs_do_not_run_them_twice(small: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def never(*_: object) -> None:
         raise AssertionError("A cell was started.")

@@ -11,6 +11,7 @@ from afbs.reproduce import EXHIBITS, Choice
 from afbs.reproduce.beside import accuracy_row, remark, time_row
 from afbs.reproduce.exhibits import Gathered
 from afbs.reproduce.exhibits.published import neighbour, reason
+from afbs.reproduce.exhibits.settings import OPTIONS, contradict
 from afbs.reproduce.found import Evidence, thinned
 from afbs.reproduce.published import figures, published, target
 from afbs.reproduce.running import wanted
@@ -113,17 +114,28 @@ def test_times_stand_beside_the_paper_in_percent(
     assert time_row(paper, values, [0.4375] * len(values))[0] == told
 
 
-def test_a_thinned_curve_keeps_the_best_the_last_and_the_first_at_the_target() -> None:
+def test_a_thinned_curve_keeps_the_best_the_first_at_the_target_and_the_last_third() -> None:
     points = [
         (float(moment), moment, 0.5 if moment < 333 else 0.9 if moment == 777 else 0.7, 1.0) for moment in range(1000)
     ]
-    kept = thinned(points, target=0.6, most=10)
-    assert len(kept) <= 12
+    points[555] = (555.0, 555, 0.9, 1.0)
+    kept = thinned(points, target=0.6, end=999.0, most=10)
     assert kept[0] == points[0]
-    assert kept[-1] == points[-1]
-    assert points[777] in kept
+    assert points[555] in kept
     assert next(point for point in kept if point[2] >= 0.6) == points[333]
-    assert thinned(points[:10], 0.6, 10) == points[:10]
+    assert kept[-334:] == points[-334:]
+    assert len(kept) <= 334 + 9
+    assert thinned(points[:10], 0.6, 9.0, 10) == points[:10]
+
+
+def test_the_last_third_is_what_counts_where_a_model_sways() -> None:
+    """Of 3 days the last: 0.4, 0.6 and 0.5, whatever came before and whichever is last."""
+    day = 86_400.0
+    before = ((0.0, 0, 0.1, 2.3), (1.9 * day, 5, 0.9, 1.0))
+    curve = (*before, (2 * day, 6, 0.4, 1.0), (2.5 * day, 8, 0.6, 1.0), (3 * day, 9, 0.5, 1.0))
+    one = run(Spec("cifar10", 3, "afbs", days=3.0), 0.5, curve=curve)
+    assert one.late == (0.4, 0.6, 0.5)
+    assert one.level == pytest.approx(0.5)
 
 
 def run(spec: Spec, final: float, **facts: Any) -> Evidence:
@@ -178,9 +190,9 @@ def test_ablations_test_an_arm_against_the_one_it_names_seed_by_seed() -> None:
 def test_the_fair_comparison_takes_each_methods_best_trial_and_then_the_test_set() -> None:
     exhibit, choice = EXHIBITS["fair"], Choice(clusters=(1,), methods=("fedavg",))
     trials = wanted([exhibit], choice)
-    assert len(trials) == 9
+    assert len(trials) == 12
     assert all(spec.cell.config.evaluation.validation == 0.1 for spec in trials)
-    some = {spec.name: run(spec, 0.1) for spec in trials[:8]}
+    some = {spec.name: run(spec, 0.1) for spec in trials[:11]}
     assert exhibit.then(choice, Gathered(some)) == []
     best = trials[5]
     compared = exhibit.then(choice, Gathered({spec.name: run(spec, 0.6 if spec == best else 0.2) for spec in trials}))
@@ -228,6 +240,33 @@ def test_what_comes_nearer_is_tried_together_and_the_nearest_to_the_end() -> Non
     runs |= {spec.name: run(spec, 0.6) for spec in last}
     assert set(exhibit.then(choice, Gathered(runs))) == {*together, *last}
     assert exhibit.page(choice, Gathered(runs)).tables[1].rows[0][:4] == ["AFBS", "65.79", "60.00", "-5.79"]
+
+
+def test_a_single_choice_that_comes_nearer_is_run_to_the_end_and_one_within_chance_is_not() -> None:
+    exhibit, choice = EXHIBITS["settings"], Choice()
+    steady = ((0.0, 0, 0.4, 1.0), (1.8e6, 9, 0.4, 1.0))
+    for accuracy, days in ((0.46, {20.0}), (0.40, set())):
+        runs = {
+            spec.name: run(spec, accuracy if "momentum" in spec.name else 0.40)
+            if spec.changes
+            else run(spec, 0.40, curve=steady)
+            for spec in wanted([exhibit], choice)
+        }
+        assert {spec.virtual_days for spec in exhibit.then(choice, Gathered(runs))} == days
+
+
+def test_choices_are_tried_together_only_where_their_settings_can_be_had_together() -> None:
+    """Clients that are asked at a step only are another algorithm, which has none of the others' settings; parts of one
+    network go together."""
+    options = {option.title: option for option in OPTIONS}
+    at_step, job = options["clients are asked at a step only"], options["latency drawn once a job"]
+    tanh, margin = options["LeNet-5 with tanh"], options["LeNet-5 with a margin of two"]
+    assert not contradict(at_step, job)
+    assert not contradict(tanh, margin)
+    assert contradict(at_step, options["AFBS: no λ"])
+    assert contradict(options["no decay"], options["decay by virtual time"])
+    assert contradict(options["pixels 0 to 1, not normalised"], options["pixels −1 to 1"])
+    assert contradict(options["FLGO's larger network"], tanh)
 
 
 HERE = [Spec("cifar10", 1, method) for method in ("afbs", "fedbuff", "ca2fl", "fedavg")]

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import torch
 
+from afbs.algorithms.afbs import AFBS
 from afbs.algorithms.fedbuff import FedBuff
 from afbs.engine.plan import follow, plan
 from afbs.interfaces import Algorithm
@@ -19,7 +20,7 @@ from afbs.reproduce.aged import Aged
 from afbs.reproduce.handling import handled
 from afbs.reproduce.networks import OpenLeNet5
 from afbs.reproduce.participation import took_part
-from afbs.reproduce.variants import AtFlush, HeldOut
+from afbs.reproduce.variants import AtFlush, EqualVolumes, HeldOut
 from afbs.seeds import Key
 from afbs.transports.simulated import VirtualTime
 from afbs.types import ClientInfo, Decided, Dispatched, Training
@@ -53,6 +54,28 @@ def test_a_share_of_every_clients_samples_is_held_out() -> None:
         assert len(mine) == len(all_of_mine) - len(all_of_mine) // 10
 
 
+@pytest.mark.parametrize("clusters", [1, 3])
+def test_where_volumes_are_equal_afbs_drops_nothing(clusters: int) -> None:
+    """4,000 samples for 300 clients: some have 14 and others 13, and that alone would let it drop."""
+    labels, key = np.arange(4000) % 10, Key.root(3, "partition")
+    whole = Clustered(clients=300, clusters=clusters, volume_sigma=0.0).split(labels, None, key)
+    equal = EqualVolumes(clients=300, clusters=clusters, volume_sigma=0.0).split(labels, None, key)
+    assert equal.clusters == whole.clusters
+    for mine, all_of_mine in zip(equal.indices, whole.indices, strict=True):
+        assert set(mine) <= set(all_of_mine)
+        assert len(mine) >= len(all_of_mine) - 1
+    dropped = {}
+    for name, split in (("whole", whole), ("equal", equal)):
+        clusters_of = split.clusters or [0] * 300
+        clients = [ClientInfo(number, len(mine), clusters_of[number]) for number, mine in enumerate(split.indices)]
+        connection = VirtualTime(clients, Uniform(), Always(), seed=1)
+        settings: Any = {"in_flight": 50, "horizon": 1e9, "seed": 1, "rate": Training().rate, "versions": 40}
+        happened = follow(plan(AFBS(), clients, connection.reachable, **settings), connection)
+        dropped[name] = sum(len(event.step.dropped) for event in happened if isinstance(event, Decided))
+    assert dropped["equal"] == 0
+    assert dropped["whole"] > 0
+
+
 def test_a_step_has_as_many_stale_updates_as_it_should_and_they_are_that_old() -> None:
     steps = [event for event in events(Aged(fresh=2, stale=3), Uniform(60, 60)) if isinstance(event, Decided)]
     for event in steps[-10:]:
@@ -61,7 +84,9 @@ def test_a_step_has_as_many_stale_updates_as_it_should_and_they_are_that_old() -
         assert len(ages) == 5
         assert all(age >= 10 for age in ages if age)
     alone = [event for event in events(Aged(1, 0, alone=True), Uniform(60, 60), 5) if isinstance(event, Decided)]
-    assert [update.client for event in alone for update in event.step.used] == [0] * 5
+    assert [update.client for event in alone for update in event.step.used] == [
+        150
+    ] * 5  # of 0 to 299, who have 10 to 309
 
 
 def test_the_open_network_is_the_usual_one_unless_told_otherwise() -> None:

@@ -22,6 +22,7 @@ class Ageing(NamedTuple):
 
 
 class Ripening(NamedTuple):
+    middling: ClientId
     at_once: frozenset[ClientId] = frozenset()
     asked: int = 0
     came: tuple[Update, ...] = ()
@@ -33,7 +34,8 @@ class Ripening(NamedTuple):
 class Aged(Algorithm[Ripening]):
     """Each step averages so many `fresh` updates and so many `stale` ones, which began 10 to 25 versions before.
 
-    With `alone`, one client trains by itself: whatever it learns is the model.
+    Where too many are old enough at once, some wait longer. With `alone`, one client trains by itself, that of whom as
+    many have less data as have more: whatever it learns is the model.
     """
 
     fresh: Annotated[int, Ge(1)] = 9
@@ -43,12 +45,12 @@ class Aged(Algorithm[Ripening]):
     alone: bool = False
 
     def init(self, clients: Sequence[ClientInfo]) -> Ripening:
-        return Ripening()
+        return Ripening(sorted(clients, key=lambda client: (client.examples, client.id))[len(clients) // 2].id)
 
     def dispatch(self, state: Ripening, pool: Pool, key: Key) -> tuple[Ripening, Sequence[ClientId | Ask]]:
         if pool.busy:
             return state, ()
-        asked = [0] if self.alone else pool.sample(self.fresh + self.stale, key)
+        asked = [state.middling] if self.alone else pool.sample(self.fresh + self.stale, key)
         return state._replace(at_once=frozenset(asked[: self.fresh]), asked=len(asked), came=()), asked
 
     def receive(self, state: Ripening, update: Update, key: Key) -> tuple[Ripening, Step | None]:
@@ -64,7 +66,8 @@ class Aged(Algorithm[Ripening]):
         shelf = sorted((*state.shelf, *shelved), key=lambda one: (one.due, one.update.sequence))
         due = [one for one in shelf if one.due <= update.version][: self.stale]
         used = (*(one for one in came if one.client in state.at_once), *(one.update for one in due))
-        return Ripening(shelf=tuple(one for one in shelf if one not in due)), Step(used)
+        left = tuple(one for one in shelf if one not in due)
+        return Ripening(state.middling, shelf=left), Step(used)
 
     def apply(self, memory: Memory, params: Vector, step: Step, vectors: Matrix) -> tuple[Memory, Vector]:
         return memory, descend(params, 1.0, step.weights, vectors)

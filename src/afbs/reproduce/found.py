@@ -12,6 +12,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 import numpy as np
@@ -27,6 +28,8 @@ from afbs.sweeps import Cell
 from afbs.types import UserError
 
 _MOST_POINTS = 120
+_LATE = 2 / 3
+"""Where the last third of a run begins."""
 _FILES = ("cell.json", "curve.csv", "config.toml")
 
 
@@ -58,6 +61,17 @@ class Evidence:
     def froze(self) -> bool:
         """It ended before its time, because clients trained with next to no learning rate."""
         return self.reason == "learning rate"
+
+    @property
+    def late(self) -> tuple[float, ...]:
+        """All accuracies in the last third of the run: where a model sways from one evaluation to the next, their mean
+        says how good it is, and its last or highest one how lucky."""
+        return tuple(point[2] for point in self.curve if point[0] >= _LATE * self.virtual_seconds)
+
+    @property
+    def level(self) -> float:
+        """The mean accuracy in the last third of the run."""
+        return fmean(self.late)
 
     def accuracy_at(self, time: float) -> float:
         """Between two evaluations on the straight line."""
@@ -95,7 +109,7 @@ def found(cell: Cell, folder: Path) -> Evidence:
         updates=dict(result["updates"]),
         trained=int(result["jobs"]["trained"]),
         per_class=tuple(None if math.isnan(share) else round(share, 4) for share in last),
-        heard=heard(record),
+        heard=heard(record, cell.config.training),
         sha256=str(result["sha256"]),
         seal=str(result["seal"]),
         made={
@@ -107,7 +121,7 @@ def found(cell: Cell, folder: Path) -> Evidence:
             "python": (meta.get("machine") or {}).get("python"),
             "commit": meta.get("git"),
         },
-        curve=tuple(thinned(points, target)),
+        curve=tuple(thinned(points, target, float(result["virtual_seconds"]))),
     )
 
 
@@ -117,14 +131,16 @@ def settings(folder: Path) -> dict[str, Any]:
 
 
 def thinned(
-    points: list[tuple[float, int, float, float]], target: float, most: int = _MOST_POINTS
+    points: list[tuple[float, int, float, float]], target: float, end: float, most: int = _MOST_POINTS
 ) -> list[tuple[float, int, float, float]]:
-    """At most about so many of them: evenly, and always the first, the last, the best and the first at the target."""
+    """About so many of them: evenly, and always the first, the best, the first at the target, and all of the last
+    third."""
     if len(points) <= most:
         return points
     accuracy = np.array([point[2] for point in points])
     kept = {round(place) for place in np.linspace(0, len(points) - 1, most)}
     kept.add(int(np.nanargmax(accuracy)))
+    kept.update(place for place, point in enumerate(points) if point[0] >= _LATE * end)
     reached = np.flatnonzero(accuracy >= target)
     kept.update(int(place) for place in reached[:1])
     return [points[place] for place in sorted(kept)]

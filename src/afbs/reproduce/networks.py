@@ -15,7 +15,8 @@ _CIFAR10 = (0.4914, 0.4822, 0.4465), (0.247, 0.243, 0.262)
 class OpenLeNet5(nn.Module):
     """Two convolutions and three dense layers for CIFAR-10, with what may differ as settings.
 
-    `inputs` "unit" undoes the normalisation: pixels are then 0 to 1. `start` is how weights are drawn.
+    `inputs` "unit" undoes the normalisation: pixels are then 0 to 1, or with "balanced" −1 to 1. `start` is how weights
+    are drawn.
     """
 
     def __init__(
@@ -25,7 +26,7 @@ class OpenLeNet5(nn.Module):
         activation: Literal["relu", "tanh"] = "relu",
         pooling: Literal["max", "mean"] = "max",
         margin: Annotated[int, Ge(0)] = 0,
-        inputs: Literal["normalised", "unit"] = "normalised",
+        inputs: Literal["normalised", "unit", "balanced"] = "normalised",
         start: Literal["torch", "xavier", "kaiming"] = "torch",
     ) -> None:
         super().__init__()
@@ -48,13 +49,15 @@ class OpenLeNet5(nn.Module):
             nn.Linear(84, classes),
         )
         self._shift, self._scale = (torch.tensor(row).view(1, -1, 1, 1) for row in _CIFAR10)
-        self._unit = inputs == "unit"
+        self._inputs = inputs
         if start != "torch":
             self.apply(_xavier if start == "xavier" else _kaiming)
 
     def forward(self, x: Tensor) -> Tensor:
-        if self._unit:
+        if self._inputs != "normalised":
             x = x * self._scale + self._shift
+        if self._inputs == "balanced":
+            x = 2 * x - 1
         scores: Tensor = self.layers(x.contiguous(memory_format=torch.channels_last))
         return scores
 

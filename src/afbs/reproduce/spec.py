@@ -51,7 +51,7 @@ _PATHS = {"aged": "afbs.reproduce.aged:Aged"}
 """Algorithms that exist for one figure only."""
 _LR = 0.01
 _FROZEN = 0.01
-"""Once clients train with less than this share of the first rate, nothing moves any more, and a run may end."""
+"""Once clients train with less than this share of the first rate, a run may end: so little of its way is left."""
 _LEAST_SHARE = 0.5
 _MANY_CLUSTERS = 10
 """With as many clusters as classes no draw leaves each of them half of its fair share; a tenth must do."""

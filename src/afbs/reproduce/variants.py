@@ -1,6 +1,7 @@
-"""Other readings of what the paper leaves open, where no setting has them: named by path in `settings`, for its search.
+"""What no setting has: other readings of what the paper leaves open, and an ablation. Named by path in exhibits.
 
 `HeldOut`: FLGO, the framework that the paper names, keeps a tenth of every client's samples for validation.
+`EqualVolumes`: where one client has a sample more than another, AFBS already compares them.
 `AtFlush`: "sampling 120 clients per training round" may mean that nobody is asked between two steps.
 """
 
@@ -22,10 +23,9 @@ from afbs.seeds import Key
 from afbs.types import Ask, ClientId, ClientInfo, Matrix, Memory, Order, Split, Step, Update, Vector
 
 
-@final
 @dataclass(frozen=True)
-class HeldOut(Partition):
-    """The paper's partition, of which every client trains on all but a share."""
+class _Cut(Partition):
+    """The paper's partition, of which every client has a part."""
 
     clients: Annotated[int, Ge(1)] = 600
     clusters: Annotated[int, Ge(1)] = 1
@@ -33,12 +33,36 @@ class HeldOut(Partition):
     min_cluster_share: Annotated[float, Ge(0), Le(1)] = 0.5
     min_examples: Annotated[int, Ge(1)] = 1
     volume_sigma: Annotated[float, Ge(0)] = 1.0
+
+    def whole(self, labels: NDArray[np.int64], owners: NDArray[np.int64] | None, key: Key) -> Split:
+        return Clustered(
+            self.clients, self.clusters, self.alpha, self.min_cluster_share, self.min_examples, self.volume_sigma
+        ).split(labels, owners, key)
+
+
+@final
+@dataclass(frozen=True)
+class EqualVolumes(_Cut):
+    """Everybody has as many samples as the client of the same cluster that has the fewest."""
+
+    def split(self, labels: NDArray[np.int64], owners: NDArray[np.int64] | None, key: Key) -> Split:
+        whole = self.whole(labels, owners, key)
+        assert whole.clusters is not None
+        sizes = zip(whole.clusters, map(len, whole.indices), strict=True)
+        least = dict(sorted(sizes, reverse=True))  # the last of a cluster, its smallest, stays
+        parts = zip(whole.clusters, whole.indices, strict=True)
+        return Split([mine[: least[cluster]] for cluster, mine in parts], whole.notes, whole.clusters)
+
+
+@final
+@dataclass(frozen=True)
+class HeldOut(_Cut):
+    """Every client trains on all but a share."""
+
     held_out: Annotated[float, Ge(0), Lt(1)] = 0.1
 
     def split(self, labels: NDArray[np.int64], owners: NDArray[np.int64] | None, key: Key) -> Split:
-        whole = Clustered(
-            self.clients, self.clusters, self.alpha, self.min_cluster_share, self.min_examples, self.volume_sigma
-        ).split(labels, owners, key)
+        whole = self.whole(labels, owners, key)
         rng = key.child(1).generator()
         return Split([self._kept(mine, rng) for mine in whole.indices], whole.notes, whole.clusters)
 

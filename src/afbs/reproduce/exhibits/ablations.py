@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from afbs.reproduce.choice import Choice
-from afbs.reproduce.comparing import compared
+from afbs.reproduce.comparing import MEANING, compared
 from afbs.reproduce.exhibits.clustering import WITHOUT
 from afbs.reproduce.exhibits.exhibit import Exhibit, Gathered, known, made
 from afbs.reproduce.page import Page, Sheet
@@ -15,7 +15,7 @@ from afbs.reproduce.spec import METHODS, TITLES, Spec
 _DAYS = 3.0
 _SEEDS = (1, 2, 3)
 _BY_TIME = (("training.lr_decay_unit", "virtual_time"),)
-_EQUAL = (("partition.volume_sigma", 0.0),)
+_EQUAL = (("partition.name", "afbs.reproduce.variants:EqualVolumes"), ("partition.volume_sigma", 0.0))
 
 
 class Contender(NamedTuple):
@@ -133,10 +133,7 @@ def _page(choice: Choice, finds: Gathered) -> Page:
         heading, rows, values = compared(arms, against)
         title = f"{question.title} CIFAR-10, K = {clusters}"
         tables.append(Sheet(f"{question.name}-k{clusters}", title, heading, rows, values))
-    notes = (
-        "Final and highest test accuracy in percent, the mean ± the standard deviation over seeds; virtual hours to "
-        "50 %. The difference is that of the final accuracy, seed by seed, with the p of Student's paired test.",
-    )
+    notes = (*MEANING, "Hours are virtual, to 50 %.")
     title = "Ablations: the selection, the step size, or the decay?"
     return made("ablations", title, tables, specs(choice), finds, notes)
 

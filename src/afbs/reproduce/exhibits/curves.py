@@ -17,7 +17,7 @@ from afbs.reproduce.published import target
 from afbs.reproduce.spec import METHODS, TITLES, Spec
 
 _DAY = 86_400
-_BUFFERS = (10, 20, 5, 50, 30)
+_BUFFERS = (5, 10, 20, 30, 50)
 _DATASETS = ("cifar10", "mnist", "sst2", "cifar100")
 Panels = Mapping[tuple[str, int], Mapping[str, Spec]]
 
@@ -88,16 +88,24 @@ def _table(column: tuple[str, int], arms: Mapping[str, Sequence[Evidence]]) -> S
             [
                 arm,
                 spread([100 * run.best for run in runs], 2) if runs else "not run",
+                spread([100 * run.level for run in runs], 2),
                 spread([100 * run.final for run in runs], 2),
                 spread(times, 2) if times else NONE,
                 f"{fmean(run.versions for run in runs):,.0f}" if runs else NONE,
             ]
         )
         values += [
-            {"arm": arm, "seed": run.seed, "highest": run.best, "final": run.final, "to_target": run.time_to_target}
+            {
+                "arm": arm,
+                "seed": run.seed,
+                "highest": run.best,
+                "last_third": round(run.level, 6),
+                "final": run.final,
+                "to_target": run.time_to_target,
+            }
             for run in runs
         ]
-    heading = ["", "highest, %", "final, %", f"days to {target(column[0]):.0%}", "versions"]
+    heading = ["", "highest, %", "last third, %", "final, %", f"days to {target(column[0]):.0%}", "versions"]
     return Sheet(f"{column[0]}-k{column[1]}", _titled(*column), heading, rows, values)
 
 

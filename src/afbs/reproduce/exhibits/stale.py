@@ -58,8 +58,10 @@ def _page(choice: Choice, finds: Gathered) -> Page:
     table = Sheet("rounds", title, ["", "final, %", "highest, %"], rows, values)
     figures = drawn("fig-stale", {"CIFAR-10, K = 1": by_version(arms)}) if any(arms.values()) else {}
     notes = (
-        "Plain means of ten updates. Stale ones began 10 to 25 rounds before, the upper half of what the paper's "
-        "setting has; the paper does not say how old its are. The standalone client is the first one.",
+        "Plain means of ten updates. Stale ones began 10 to 25 rounds before, a few of them up to 30: the upper half "
+        "of what the paper's setting has; the paper does not say how old its are. In the first ten rounds nothing is "
+        "that old, and steps are made of fresh updates alone. The standalone client is the one in the middle by its "
+        "data.",
     )
     return made("fig-stale", "Fresh, outdated and standalone", [table], specs(choice), finds, notes, figures)
 
