@@ -109,7 +109,7 @@ def found(cell: Cell, folder: Path) -> Evidence:
         updates=dict(result["updates"]),
         trained=int(result["jobs"]["trained"]),
         per_class=tuple(None if math.isnan(share) else round(share, 4) for share in last),
-        heard=heard(record, cell.config.training),
+        heard=heard(record, cell.config.training, getattr(cell.config.algorithm, "server_lr", 1.0)),
         sha256=str(result["sha256"]),
         seal=str(result["seal"]),
         made={

@@ -14,11 +14,12 @@ from afbs.types import Training
 _FIFTHS = 5
 
 
-def heard(record: Recorded, training: Training) -> dict[str, Any]:
+def heard(record: Recorded, training: Training, server_rate: float = 1.0) -> dict[str, Any]:
     """Shares by fifths of the clients, those with the least data or the shortest latency first.
 
     A step moves the model by `weight_a_step` of a mean update. Clients with more data take more steps of their own
-    before they send one: weight times those, summed up, is `local_steps_a_step`, how far a step goes.
+    before they send one: weight times those, summed up, times the server's rate, is `local_steps_a_step`, how far a
+    step goes.
 
     `never` are clients of whom no step used anything, `refused` those among them who had sent something. `kept` is the
     share of the updates that came in time for a step and counted, `weight` the share of all weight.
@@ -32,14 +33,15 @@ def heard(record: Recorded, training: Training) -> dict[str, Any]:
     weight: NDArray[np.float64] = np.zeros(number)
     np.add.at(weight, rows[updates.used], np.abs(updates.weight[updates.used]))
     steps = record.steps
-    own = [training.epochs * len(batches(int(number), training)) for number in clients.examples]
+    local = np.array([training.epochs * len(batches(int(examples), training)) for examples in clients.examples])
+    way = server_rate * float(weight @ local)
     return {
         "clients": number,
         "never": int((used == 0).sum()),
         "refused": int(((used == 0) & (came > 0)).sum()),
         "used_a_step": _rounded(steps.used.mean()) if len(steps.used) else None,
         "weight_a_step": _rounded(steps.scale.mean()) if len(steps.scale) else None,
-        "local_steps_a_step": _rounded(float(weight @ np.array(own)) / len(steps.used)) if len(steps.used) else None,
+        "local_steps_a_step": _rounded(way / len(steps.used)) if len(steps.used) else None,
         "staleness": _rounded(updates.staleness.mean()) if len(rows) else None,
         "by_examples": _fifths(clients.examples, came, used, weight),
         "by_latency": _fifths(clients.latency, came, used, weight),
