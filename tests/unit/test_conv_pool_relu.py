@@ -12,6 +12,8 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor, nn
+from torch._subclasses import FakeTensorMode
+from torch.func import functional_call, grad, vmap
 from torch.nn.functional import conv2d, max_pool2d
 
 from afbs.native.library import levels
@@ -244,7 +246,7 @@ def test_parameters_need_not_lie_together() -> None:
     layer = ConvPoolReLU(3, 40, 3, padding=1)
     plain = three_layers(layer)
     layer.weight = nn.Parameter(layer.weight.detach().to(memory_format=torch.channels_last))
-    layer.bias = nn.Parameter(torch.stack([plain[0].bias.detach(), torch.full((40,), 9.0)], 1)[:, 0])
+    layer.bias = nn.Parameter(torch.stack([layer.get_parameter("bias").detach(), torch.full((40,), 9.0)], 1)[:, 0])
     assert not layer.weight.is_contiguous()
     assert not layer.bias.is_contiguous()
     result = layer(IMAGES)
@@ -275,6 +277,31 @@ def test_under_autocast_torch_does_it() -> None:
     layer, x = ConvPoolReLU(3, 4, 3), torch.randn(2, 3, 8, 8)
     with torch.autocast("cpu", torch.bfloat16):
         assert layer(x).dtype == torch.bfloat16
+
+
+def test_torch_func_takes_gradients_and_maps_over_samples() -> None:
+    layer = ConvPoolReLU(3, 4, 3, padding=1)
+    plain, parameters = three_layers(layer), dict(layer.named_parameters())
+
+    def loss(values: dict[str, Any], x: Tensor) -> Tensor:
+        result: Tensor = functional_call(layer, values, (x[None],)).square().sum()
+        return result
+
+    found = vmap(grad(loss), (None, 0))(parameters, IMAGES)
+    for number, x in enumerate(IMAGES):
+        plain.zero_grad()
+        plain(x[None]).square().sum().backward()
+        for name, parameter in plain[0].named_parameters():
+            torch.testing.assert_close(found[name][number], parameter.grad)
+    torch.testing.assert_close(vmap(layer)(IMAGES[:, None])[:, 0], plain(IMAGES))
+
+
+def test_tensors_without_numbers_have_shapes() -> None:
+    """As `torch.export` and tools that count operations use them."""
+    layer = ConvPoolReLU(3, 4, 5)
+    with FakeTensorMode(allow_non_fake_inputs=True):
+        assert layer(torch.randn(2, 3, 12, 13)).shape == (2, 4, 4, 4)
+    assert layer.to("meta")(IMAGES.to("meta")).shape == (2, 4, 4, 4)
 
 
 @needs_kernels

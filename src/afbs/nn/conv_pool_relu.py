@@ -26,8 +26,8 @@ class ConvPoolReLU(nn.Conv2d):
 
     On a CPU, contiguous float32 images go through one native kernel that uses one thread, if the convolution is 3 × 3
     or 5 × 5 and sets nothing but `bias` and one number of zeros as `padding`. All else goes through torch: other
-    settings, devices, types and layouts, `torch.compile`, autocast, and machines on which the kernels
-    were not built. There is no second derivative.
+    settings, devices, types and layouts, `torch.compile`, `torch.func`, autocast, and machines on which the kernels
+    were not built. There is no second derivative, and none in forward mode.
     """
 
     def forward(self, x: Tensor) -> Tensor:
@@ -56,7 +56,12 @@ class ConvPoolReLU(nn.Conv2d):
 
 def _is_eager() -> bool:
     """Whether numbers are computed now, and in their own type."""
-    return not (torch.compiler.is_compiling() or torch.is_autocast_enabled("cpu"))
+    return not (
+        torch.compiler.is_compiling()
+        or torch._C._get_tracing_state() is not None
+        or torch._C._are_functorch_transforms_active()
+        or torch.is_autocast_enabled("cpu")
+    )
 
 
 def _shape(x: Tensor, weight: Tensor, bias: Tensor | None, margin: int) -> LayerShape | None:
