@@ -30,6 +30,9 @@ class ConvPoolReLU(nn.Conv2d):
     were not built. There is no second derivative, and none in forward mode.
     """
 
+    native: bool = True
+    """False sends everything through torch; `model.kernel = "torch"` does so in a run."""
+
     def forward(self, x: Tensor) -> Tensor:
         weight, bias = self.weight, self.bias
         here = self.can_be_native and _is_eager() and best() is not None
@@ -43,15 +46,21 @@ class ConvPoolReLU(nn.Conv2d):
 
     @property
     def can_be_native(self) -> bool:
-        """Whether the kernel has such a convolution, as it is set now."""
+        """Whether the kernel may be used, and has such a convolution as is set now."""
         return (
-            self.kernel_size in [(side, side) for side in _KERNELS]
+            self.native
+            and self.kernel_size in [(side, side) for side in _KERNELS]
             and isinstance(self.padding, tuple)
             and self.padding[0] == self.padding[1] >= 0
             and self.stride == self.dilation == (1, 1)
             and self.groups == 1
             and self.padding_mode == "zeros"
         )
+
+
+def native_layers(module: nn.Module) -> list[ConvPoolReLU]:
+    """Those of a network that a native kernel may compute."""
+    return [layer for layer in module.modules() if isinstance(layer, ConvPoolReLU) and layer.can_be_native]
 
 
 def _is_eager() -> bool:
