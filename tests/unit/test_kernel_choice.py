@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 import tomllib
 from pathlib import Path
 from typing import Any
@@ -103,6 +106,20 @@ def test_another_kernel_keeps_the_other_settings_of_the_model() -> None:
     assert config.model.kernel == "torch"
     assert config.model.settings == {"hidden": 3}
     assert load(config, {"model.hidden": 4}).model.kernel == "torch"
+
+
+@pytest.mark.parametrize(
+    ("name", "reason"),
+    [
+        ("missing.so", "AFBS_NATIVE_FILE names {}, and there is no such file."),
+        ("text.so", "{}, which AFBS_NATIVE_FILE names, is no library of this version of afbs."),
+    ],
+)
+def test_a_library_that_the_environment_names_wrongly_is_named(tmp_path: Path, name: str, reason: str) -> None:
+    (tmp_path / "text.so").write_text("no library")
+    command, environment = [sys.executable, "-m", "afbs.native"], {**os.environ, "AFBS_NATIVE_FILE": name}
+    found = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=True)
+    assert reason.format(tmp_path / name) in found.stdout
 
 
 @needs_kernels
