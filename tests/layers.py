@@ -6,18 +6,19 @@ from torch import Tensor, nn
 
 from afbs.nn import ConvPoolReLU
 
+_SETTINGS = ("in_channels", "out_channels", "kernel_size", "stride", "padding", "dilation", "groups", "padding_mode")
+
 
 def three_layers(fused: ConvPoolReLU) -> nn.Sequential:
-    """With the same weights, in double precision."""
-    plain = nn.Conv2d(
-        fused.in_channels,
-        fused.out_channels,
-        fused.kernel_size[0],
-        padding=fused.padding[0],
-        bias=fused.bias is not None,
-    )
+    """With the same settings and weights."""
+    plain = nn.Conv2d(**{name: getattr(fused, name) for name in _SETTINGS}, bias=fused.bias is not None)
     plain.load_state_dict(fused.state_dict())
     return nn.Sequential(plain, nn.MaxPool2d(2), nn.ReLU())
+
+
+def is_native(result: Tensor) -> bool:
+    """Whether the kernel made this; torch's layers end in a ReLU."""
+    return type(result.grad_fn).__name__ != "ReluBackward0"
 
 
 def coarse(layer: nn.Module) -> None:

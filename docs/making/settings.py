@@ -53,7 +53,12 @@ _MORE = {
     "sweep": "[Sweep and search](../../sweeps.md) explains it.",
 }
 _FOUND_FIRST = "---\nsearch:\n  boost: 4\n---\n\n"
-_KERNEL = Setting("kernel", '"auto" | "native" | "torch"', '"auto"', "What trains: C functions, or torch alone.")
+_KERNEL = Setting(
+    "kernel",
+    '"auto" | "native" | "torch"',
+    '"auto"',
+    "What trains: C functions, for `lenet5` and networks with `afbs.nn.ConvPoolReLU`, or torch alone.",
+)
 
 
 def pages() -> dict[str, str]:

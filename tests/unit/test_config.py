@@ -228,3 +228,15 @@ def test_a_new_name_keeps_a_setting_that_the_new_part_takes_and_defaults_the_res
 def test_what_is_said_of_the_new_part_itself_is_not_dropped() -> None:
     with pytest.raises(UserError, match=r"`clusters\.number` must be 1, got 3"):
         load({"clusters": {"number": 2}}, {"clusters.name": "none", "clusters.number": 3})
+
+
+def test_a_setting_beside_a_network_of_ones_own_keeps_the_network() -> None:
+    class Network:
+        pass
+
+    def build() -> Network:
+        return Network()
+
+    for given in (Network, build):
+        model = load({}, {"model": given, "model.width": 3}).model
+        assert (model.build, model.settings) == (given, {"width": 3})

@@ -12,11 +12,14 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor, nn
+from torch._subclasses import FakeTensorMode
+from torch.func import functional_call, grad, vmap
+from torch.nn.functional import conv2d, max_pool2d
 
 from afbs.native.library import levels
 from afbs.nn import ConvPoolReLU, conv_pool_relu
 from kernels import LEVELS, needs_kernels
-from layers import coarse, gradients, three_layers
+from layers import coarse, gradients, is_native, three_layers
 
 
 @st.composite
@@ -48,8 +51,9 @@ def test_any_shape_gives_what_the_three_layers_give(case: dict[str, Any]) -> Non
     weights = torch.randn(expected.shape)
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("AFBS_NATIVE_LEVEL", case["level"])
-        assert fused._is_native(x)
-        assert torch.equal(fused(x).double(), expected)
+        result = fused(x)
+        assert is_native(result)
+        assert torch.equal(result.double(), expected)
         found = gradients(fused, x, weights)
     for ours, theirs in zip(found, gradients(plain, x.double(), weights.double()), strict=True):
         assert (ours.double() - theirs).norm() <= 2e-6 * theirs.norm()
@@ -140,12 +144,59 @@ def test_a_tie_goes_to_the_first_of_its_window(
         assert columns == list(range(2, 2 + kernel))
 
 
+IMAGES = torch.randn(2, 3, 12, 13, generator=torch.Generator().manual_seed(5))
+UNUSUAL: dict[str, dict[str, Any]] = {
+    "a tall kernel": {"kernel_size": (5, 3)},
+    "a broad kernel": {"kernel_size": (3, 5)},
+    "a large kernel": {"kernel_size": 7},
+    "one pixel": {"kernel_size": 1},
+    "an even kernel": {"kernel_size": 4},
+    "a broad margin": {"padding": (1, 2)},
+    "a high margin": {"padding": (2, 0), "bias": False},
+    "padding by name": {"padding": "same"},
+    "no padding by name": {"padding": "valid"},
+    "a kernel of its own and padding by name": {"kernel_size": (5, 3), "padding": "same"},
+    "steps of two": {"stride": 2},
+    "steps of two in one direction": {"stride": (1, 2), "padding": 1},
+    "holes": {"dilation": 2},
+    "holes in one direction": {"dilation": (1, 2), "padding": 2},
+    "groups": {"groups": 3},
+    "a margin that reflects": {"padding": 1, "padding_mode": "reflect"},
+    "a margin that goes round": {"padding": 2, "padding_mode": "circular", "bias": False},
+}
+
+
+@pytest.mark.parametrize("bias", [True, False])
+@pytest.mark.parametrize("settings", UNUSUAL.values(), ids=UNUSUAL)
+def test_a_convolution_that_the_kernel_does_not_have_is_torchs(settings: dict[str, Any], bias: bool) -> None:
+    layer = ConvPoolReLU(3, 6, **{"kernel_size": 3, "bias": bias, **settings})
+    plain = three_layers(layer)
+    result, expected = layer(IMAGES), plain(IMAGES)
+    weights = torch.randn(expected.shape)
+    assert not layer.can_be_native
+    assert torch.equal(result, expected)
+    pairs = zip(gradients(layer, IMAGES, weights), gradients(plain, IMAGES, weights), strict=True)
+    assert all(torch.equal(ours, theirs) for ours, theirs in pairs)
+
+
+@pytest.mark.parametrize("settings", [{"padding": (2, 2)}, {"kernel_size": (5, 5), "stride": (1, 1)}], ids=str)
+def test_one_number_may_be_written_as_two(settings: dict[str, Any]) -> None:
+    layer = ConvPoolReLU(3, 4, **{"kernel_size": 3, **settings})
+    assert layer.can_be_native
+    torch.testing.assert_close(layer(IMAGES), three_layers(layer)(IMAGES))
+
+
+def test_what_is_set_after_a_layer_was_made_counts() -> None:
+    layer = ConvPoolReLU(3, 4, 3)
+    layer.stride = (2, 2)
+    assert torch.equal(layer(IMAGES), three_layers(layer)(IMAGES))
+
+
 def other_types() -> list[Any]:
     layer, x = ConvPoolReLU(3, 4, 3), torch.randn(2, 3, 8, 8)
     return [
         pytest.param(layer.double(), x.double(), id="double"),
         pytest.param(ConvPoolReLU(3, 4, 3), x.to(memory_format=torch.channels_last), id="channels last"),
-        pytest.param(ConvPoolReLU(3, 4, 7), x, id="another kernel"),
         pytest.param(ConvPoolReLU(3, 4, 3), x[:0], id="no samples"),
         pytest.param(ConvPoolReLU(3, 4, 3), x[0], id="no batch"),
         pytest.param(ConvPoolReLU(3, 4, 3).bfloat16(), x.bfloat16(), id="half precision"),
@@ -154,8 +205,66 @@ def other_types() -> list[Any]:
 
 @pytest.mark.parametrize(("layer", "x"), other_types())
 def test_what_the_kernel_cannot_do_torch_does(layer: ConvPoolReLU, x: Tensor) -> None:
-    assert not layer._is_native(x)
-    assert torch.equal(layer(x), three_layers(layer).to(x.dtype)(x))
+    result = layer(x)
+    assert not is_native(result)
+    assert torch.equal(result, three_layers(layer).to(x.dtype)(x))
+
+
+def misfits() -> list[Any]:
+    """Layers whose tensors are not what their settings say, and images that do not fit."""
+    x, short, odd, mixed = IMAGES, ConvPoolReLU(3, 4, 3), ConvPoolReLU(3, 4, 3), ConvPoolReLU(3, 4, 3)
+    short.bias = nn.Parameter(torch.zeros(2))
+    odd.weight = nn.Parameter(torch.zeros(4, 2, 3, 3))
+    mixed.weight = nn.Parameter(mixed.weight.detach().double())
+    biased = ConvPoolReLU(3, 4, 3)
+    biased.bias = nn.Parameter(torch.zeros(4, dtype=torch.float64))
+    return [
+        pytest.param(short, x, id="too few biases"),
+        pytest.param(odd, x, id="weights for fewer channels"),
+        pytest.param(mixed, x, id="weights of another type"),
+        pytest.param(biased, x, id="biases of another type"),
+        pytest.param(ConvPoolReLU(3, 4, 3), x[:, :2].contiguous(), id="too few channels"),
+        pytest.param(ConvPoolReLU(3, 4, 3), x.double(), id="images of another type"),
+        pytest.param(ConvPoolReLU(3, 4, 5), x[:, :, :4].contiguous(), id="images smaller than the kernel"),
+        pytest.param(ConvPoolReLU(3, 4, 3), x[:, :, :3].contiguous(), id="images smaller than a window"),
+        pytest.param(ConvPoolReLU(3, 4, 3, padding=2), x[:, :, :0].contiguous(), id="images without rows"),
+        pytest.param(ConvPoolReLU(3, 4, 3, padding=-1), x, id="a margin below nothing"),
+    ]
+
+
+@pytest.mark.parametrize(("layer", "x"), misfits())
+def test_sizes_and_types_that_do_not_agree_are_refused_by_torch(layer: ConvPoolReLU, x: Tensor) -> None:
+    with pytest.raises(RuntimeError) as refused:
+        layer(x)
+    with pytest.raises(RuntimeError) as expected:
+        max_pool2d(conv2d(x, layer.weight, layer.bias, padding=layer.padding), 2)
+    assert str(refused.value) == str(expected.value)
+
+
+@needs_kernels
+def test_parameters_need_not_lie_together() -> None:
+    layer = ConvPoolReLU(3, 40, 3, padding=1)
+    plain = three_layers(layer)
+    layer.weight = nn.Parameter(layer.weight.detach().to(memory_format=torch.channels_last))
+    layer.bias = nn.Parameter(torch.stack([layer.get_parameter("bias").detach(), torch.full((40,), 9.0)], 1)[:, 0])
+    assert not layer.weight.is_contiguous()
+    assert not layer.bias.is_contiguous()
+    result = layer(IMAGES)
+    assert is_native(result)
+    weights = torch.randn(result.shape)
+    torch.testing.assert_close(result, plain(IMAGES))
+    torch.testing.assert_close(gradients(layer, IMAGES, weights), gradients(plain, IMAGES, weights))
+
+
+@needs_kernels
+def test_a_gradient_need_not_lie_together_and_may_be_asked_for_twice() -> None:
+    """That of a sum is one number, seen everywhere."""
+    layer, x = ConvPoolReLU(3, 8, 3, padding=1), torch.randn(32, 3, 64, 64)
+    total = layer(x).sum()
+    found = [torch.autograd.grad(total, list(layer.parameters()), retain_graph=True) for _ in range(2)]
+    expected = torch.autograd.grad(layer(x), list(layer.parameters()), torch.ones(32, 8, 32, 32))
+    for each in found:
+        assert all(torch.equal(ours, theirs) for ours, theirs in zip(each, expected, strict=True))
 
 
 def test_without_the_library_torch_does_it(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -164,15 +273,35 @@ def test_without_the_library_torch_does_it(monkeypatch: pytest.MonkeyPatch) -> N
     assert torch.equal(layer(x), three_layers(layer)(x))
 
 
-def test_images_that_are_too_small_are_refused_as_torch_refuses_them() -> None:
-    with pytest.raises(RuntimeError, match=r"[Kk]ernel size|too small"):
-        ConvPoolReLU(1, 1, 5)(torch.zeros(1, 1, 4, 4))
-
-
 def test_under_autocast_torch_does_it() -> None:
     layer, x = ConvPoolReLU(3, 4, 3), torch.randn(2, 3, 8, 8)
     with torch.autocast("cpu", torch.bfloat16):
         assert layer(x).dtype == torch.bfloat16
+
+
+def test_torch_func_takes_gradients_and_maps_over_samples() -> None:
+    layer = ConvPoolReLU(3, 4, 3, padding=1)
+    plain, parameters = three_layers(layer), dict(layer.named_parameters())
+
+    def loss(values: dict[str, Any], x: Tensor) -> Tensor:
+        result: Tensor = functional_call(layer, values, (x[None],)).square().sum()
+        return result
+
+    found = vmap(grad(loss), (None, 0))(parameters, IMAGES)
+    for number, x in enumerate(IMAGES):
+        plain.zero_grad()
+        plain(x[None]).square().sum().backward()
+        for name, parameter in plain[0].named_parameters():
+            torch.testing.assert_close(found[name][number], parameter.grad)
+    torch.testing.assert_close(vmap(layer)(IMAGES[:, None])[:, 0], plain(IMAGES))
+
+
+def test_tensors_without_numbers_have_shapes() -> None:
+    """As `torch.export` and tools that count operations use them."""
+    layer = ConvPoolReLU(3, 4, 5)
+    with FakeTensorMode(allow_non_fake_inputs=True):
+        assert layer(torch.randn(2, 3, 12, 13)).shape == (2, 4, 4, 4)
+    assert layer.to("meta")(IMAGES.to("meta")).shape == (2, 4, 4, 4)
 
 
 @needs_kernels

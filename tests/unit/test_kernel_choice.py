@@ -3,16 +3,24 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 import tomllib
 from pathlib import Path
 from typing import Any
 
 import pytest
+from torch import Tensor, nn
 
 import afbs
-from afbs.config import load, with_kernel
+from afbs.config import load
+from afbs.data.digits import Digits
+from afbs.experiment.kernel import chosen
 from afbs.models.lenet5 import LeNet5
 from afbs.native import choice
+from afbs.native.library import best
+from afbs.nn import ConvPoolReLU
 from afbs.types import UserError
 from kernels import needs_kernels
 from tiny import settings
@@ -23,6 +31,30 @@ IMAGES: dict[str, Any] = {
     "model": {"name": "lenet5"},
 }
 TORCH: dict[str, Any] = {"model.kernel": "torch"}
+NATIVE: dict[str, Any] = {"model.kernel": "native"}
+DIGITS = Digits().load()
+
+
+class Own(nn.Module):
+    """A layer that has a kernel, unless its own is another; and one dense layer."""
+
+    def __init__(self, shape: tuple[int, ...], classes: int, side: int = 3):
+        super().__init__()
+        self.layers = nn.Sequential(
+            ConvPoolReLU(shape[0], 4, side, padding="valid" if side == 4 else side // 2),
+            nn.Flatten(),
+            nn.LazyLinear(classes),
+        )
+
+    def forward(self, x: Tensor) -> Tensor:
+        scores: Tensor = self.layers(x)
+        return scores
+
+
+def plain(shape: tuple[int, ...], classes: int) -> nn.Module:
+    """The same with torch's layers."""
+    layers = [nn.Conv2d(shape[0], 4, 3, padding=1), nn.MaxPool2d(2), nn.ReLU(), nn.Flatten(), nn.LazyLinear(classes)]
+    return nn.Sequential(*layers)
 
 
 @pytest.fixture
@@ -33,7 +65,7 @@ def unbuilt(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def kernel(tables: dict[str, Any], **overrides: Any) -> str:
-    config = with_kernel(load(tables, overrides))
+    config = chosen(load(tables, overrides), DIGITS)
     assert config.tables["model"]["kernel"] == config.model.kernel
     return config.model.kernel
 
@@ -76,6 +108,20 @@ def test_another_kernel_keeps_the_other_settings_of_the_model() -> None:
     assert load(config, {"model.hidden": 4}).model.kernel == "torch"
 
 
+@pytest.mark.parametrize(
+    ("name", "reason"),
+    [
+        ("missing.so", "AFBS_NATIVE_FILE names {}, and there is no such file."),
+        ("text.so", "{}, which AFBS_NATIVE_FILE names, is no library of this version of afbs."),
+    ],
+)
+def test_a_library_that_the_environment_names_wrongly_is_named(tmp_path: Path, name: str, reason: str) -> None:
+    (tmp_path / "text.so").write_text("no library")
+    command, environment = [sys.executable, "-m", "afbs.native"], {**os.environ, "AFBS_NATIVE_FILE": name}
+    found = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=True)
+    assert reason.format(tmp_path / name) in found.stdout
+
+
 @needs_kernels
 def test_a_run_records_what_it_took(tmp_path: Path) -> None:
     afbs.run(IMAGES, folder=tmp_path / "run")
@@ -90,5 +136,66 @@ def test_a_native_run_is_not_taken_up_with_torch(tmp_path: Path, monkeypatch: py
     with pytest.raises(UserError, match=r"`\[model\]` was changed"):
         afbs.resume(tmp_path / "run", **TORCH)
     monkeypatch.setattr(choice, "best", lambda: None)
-    with pytest.raises(UserError, match=r'`model.kernel` = "native"'):
+    with pytest.raises(
+        UserError, match=r"began with it and needs it to its end: resume it on the CPU .* `afbs doctor`"
+    ):
         afbs.resume(tmp_path / "run")
+
+
+@needs_kernels
+def test_a_native_run_is_verified_where_nothing_was_built(tmp_path: Path, unbuilt: None) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(choice, "best", best)
+        afbs.run(IMAGES, folder=tmp_path / "run")
+    assert afbs.verify(tmp_path / "run").good
+
+
+@needs_kernels
+def test_a_network_of_ones_own_is_native_if_one_of_its_layers_can_be() -> None:
+    assert kernel({}, model=Own) == kernel({}, model={"name": Own}, **NATIVE) == "native"
+    assert kernel({}, model=Own, **{"task.name": "regression"}) == "native"
+    assert kernel({}, model=plain) == kernel({}, model=Own, **TORCH) == "torch"
+    assert kernel({}, model={"name": Own, "side": 4}) == "torch"
+    assert kernel({}, model=Own, **{"run.device": "cuda"}) == "torch"
+    with pytest.raises(UserError, match=r"the network has no layer that has one, as afbs.nn.ConvPoolReLU"):
+        kernel({}, model=plain, **NATIVE)
+
+
+def test_a_network_is_not_built_where_nothing_depends_on_it(unbuilt: None) -> None:
+    def unbuildable() -> nn.Module:
+        raise AssertionError
+
+    assert kernel({}, model=unbuildable) == "torch"
+
+
+def own_run(folder: Path, model: Any, kernel: str, executor: dict[str, Any] | None = None) -> afbs.Result:
+    tables = {**settings(run__virtual_days=0.05), "executor": executor or {"name": "inline"}}
+    return afbs.run(tables, folder=folder, progress=False, model={"name": model, "kernel": kernel})
+
+
+@needs_kernels
+@pytest.mark.parametrize(
+    "executor", [{"name": "inline"}, {"name": "processes", "workers": 1}], ids=lambda it: it["name"]
+)
+def test_torch_in_a_network_of_ones_own_is_torch_to_the_bit(tmp_path: Path, executor: dict[str, Any]) -> None:
+    ours, theirs = own_run(tmp_path / "ours", Own, "torch", executor), own_run(tmp_path / "theirs", plain, "torch")
+    native = own_run(tmp_path / "native", Own, "native", executor)
+    assert ours.params.tobytes() == theirs.params.tobytes() != native.params.tobytes()
+
+
+@needs_kernels
+def test_a_run_of_ones_own_network_records_what_it_took_and_keeps_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "run"
+    own_run(folder, Own, "auto")
+    assert tomllib.loads((folder / "config.toml").read_text())["model"]["kernel"] == "native"
+    assert json.loads((folder / "meta.json").read_text())["kernel"] == "native"
+    (folder / "result.json").unlink()
+    assert afbs.resume(folder, model=Own).done
+    (folder / "result.json").unlink()
+    monkeypatch.setattr(choice, "best", lambda: None)
+    given: list[dict[str, Any]] = [{}, {"model": Own}]
+    for again in given:
+        with pytest.raises(UserError, match="began with it and needs it to its end"):
+            afbs.resume(folder, **again)

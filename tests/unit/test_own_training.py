@@ -15,7 +15,8 @@ from torch.utils.data import DataLoader, TensorDataset
 import afbs
 from afbs.clients.own import Lesson
 from afbs.clients.trainer import Trainer
-from afbs.config import load, with_kernel
+from afbs.config import load
+from afbs.experiment.kernel import chosen
 from afbs.native.library import best
 from afbs.types import Order, Shipped, UserError, Vector
 from small import gradient, workload
@@ -202,7 +203,8 @@ def test_a_network_in_a_lower_precision_learns_and_rounds_otherwise(
 
 
 def test_a_native_kernel_is_for_the_usual_training_alone() -> None:
+    data = workload().dataset
     with pytest.raises(UserError, match="it is for classification, in float32 and as `\\[training\\]` says"):
-        with_kernel(load({"model": {"kernel": "native"}, "training": {"precision": "bfloat16"}}))
-    chosen = [with_kernel(load(tables)).model.kernel for tables in ({"task": {"name": "regression"}}, {})]
-    assert chosen == ["torch", "native" if best() else "torch"]
+        chosen(load({"model": {"kernel": "native"}, "training": {"precision": "bfloat16"}}), data)
+    found = [chosen(load(tables), data).model.kernel for tables in ({"task": {"name": "regression"}}, {})]
+    assert found == ["torch", "native" if best() else "torch"]

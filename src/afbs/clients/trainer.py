@@ -20,7 +20,8 @@ from afbs.clients.own import Lesson, taught
 from afbs.clients.pull import Pull
 from afbs.clients.samples import Samples
 from afbs.clients.workload import Workload
-from afbs.native.choice import settled
+from afbs.native.choice import is_lenet5, settled
+from afbs.nn.conv_pool_relu import native_layers
 from afbs.seeds import Key
 from afbs.types import Evaluate, Evaluated, Order, Shipped, Tallies, Train, Vector
 
@@ -150,9 +151,13 @@ def _outcome(out: Vector) -> Literal["done", "not finite"]:
 
 
 def _gradient(work: Workload, model: FlatModel, samples: Samples) -> Gradient:
-    if settled(work.model, work.device, work.usual).kernel == "torch":
-        return Torch(model, samples, work.task, work.training.precision, work.device)
-    return NativeLenet5(model, samples, tuple(work.dataset.train_x.shape[1:]), work.dataset.classes)
+    layers = native_layers(model.module)
+    native = settled(work.model, work.device, work.usual, lambda: bool(layers)).kernel == "native"
+    if native and is_lenet5(work.model):
+        return NativeLenet5(model, samples, tuple(work.dataset.train_x.shape[1:]), work.dataset.classes)
+    for layer in layers:
+        layer.native = native
+    return Torch(model, samples, work.task, work.training.precision, work.device)
 
 
 def _seed(seed: int, device: str) -> None:

@@ -9,17 +9,16 @@ from typing import Any, Literal
 from afbs import registry
 from afbs.config._written import is_toml, path_to
 from afbs.config.tables import Config
-from afbs.native.choice import settled
 from afbs.types import ModelChoice, UserError
 
 _DEFAULT_MODEL = "lenet5"
 _KERNELS = Literal["auto", "native", "torch"]
 
 
-def with_kernel(config: Config) -> Config:
-    """The same with the kernel that a run is trained with from its first job to its last."""
-    model = settled(config.model, config.run.device, config.task.native and config.training.usual)
-    table = {**config.tables["model"], "kernel": model.kernel}
+def with_kernel(config: Config, kernel: _KERNELS) -> Config:
+    """The same with this kernel."""
+    table = {**config.tables["model"], "kernel": kernel}
+    model = dataclasses.replace(config.model, kernel=kernel)
     return dataclasses.replace(config, model=model, tables={**config.tables, "model": table})
 
 

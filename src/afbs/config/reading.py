@@ -125,6 +125,8 @@ def _override(tables: dict[str, Any], path: str, value: Any) -> None:
     before = tables.get(table, {})
     if isinstance(before, ModelChoice):
         before = {"name": before.build, "kernel": before.kernel, **before.settings}
+    elif table == "model" and callable(before):
+        before = {"name": before}
     elif not isinstance(before, Mapping):
         before = as_table(before)
     if "name" in value and value["name"] != before.get("name"):

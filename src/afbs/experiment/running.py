@@ -19,12 +19,12 @@ import numpy as np
 import tomli_w
 from threadpoolctl import threadpool_limits
 
-from afbs.config import Config, load, with_kernel
+from afbs.config import Config, load
 from afbs.data import fingerprint
 from afbs.engine.run import Run
 from afbs.engine.stopping import SafelyStopped, Stoppable
 from afbs.engine.witness import Witness
-from afbs.experiment import assembly, provenance
+from afbs.experiment import assembly, kernel, provenance
 from afbs.experiment.result import Result
 from afbs.interfaces import WorkerPool
 from afbs.population import Population, populate
@@ -66,13 +66,14 @@ def run(
     `run("a.toml", **{"training.lr": 0.1})`. How far it has come is shown unless `progress` is False; `on_progress` is
     told, too, and `on_note` whatever else there is to say.
     """
-    config = with_kernel(load(source, overrides))
+    config = load(source, overrides)
     _refuse_live(config)
     with (
         watched(config.name, config.run.horizon, progress, on_progress) as observe,
         closing(config.executor.start()) as pool,
     ):
         population = populate(config)
+        config = kernel.chosen(config, population.dataset)
         path = Path(folder) if folder else Path(runs) / folder_name(config.name)
         try:
             create_folder(path, tomli_w.dumps(as_toml(config.tables)))
@@ -104,15 +105,17 @@ def resume(
     if is_done(path):
         return Result.open(path)
     known = read_meta(path) if (path / "meta.json").exists() else None
-    config = with_kernel(load(path / "config.toml", overrides, modules=known.get("modules", ()) if known else ()))
+    config = load(path / "config.toml", overrides, modules=known.get("modules", ()) if known else ())
     _refuse_live(config)
     if known is not None:
+        config = kernel.as_begun(config, known)
         provenance.refuse_changes(config, path, known.get("settings", {}))
     with (
         watched(config.name, config.run.horizon, progress, on_progress) as observe,
         closing(config.executor.start()) as pool,
     ):
         population = populate(config)
+        config = kernel.needed(config, population.dataset, path)
         data = fingerprint(population.dataset)
         if known is not None and known.get("data", data) != data:
             raise UserError(

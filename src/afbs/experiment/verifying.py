@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from afbs.config import Config, load, with_kernel
+from afbs.config import Config, load
 from afbs.engine.witness import DifferentlyDecidedError, Witness
-from afbs.experiment import assembly
+from afbs.experiment import assembly, kernel
 from afbs.experiment.provenance import changed
 from afbs.record.files import opened
 from afbs.record.final import final_model
@@ -43,9 +43,7 @@ def verify(folder: str | Path, *, train: bool = False, **overrides: Any) -> Verd
     """
     path = Path(folder)
     meta = read_meta(path)
-    config = load(path / "config.toml", overrides, modules=meta.get("modules", ()))
-    if not config.transport.live:  # a network that is given again has not chosen its kernel yet, as the run had
-        config = with_kernel(config)
+    config = kernel.as_begun(load(path / "config.toml", overrides, modules=meta.get("modules", ())), meta)
     verdict = _decided_again(path, config, meta)
     if verdict.good:
         verdict = _as_it_ended(path, config, meta, verdict)

@@ -2,30 +2,53 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 from afbs.native.library import best, why_not
 from afbs.types import ModelChoice, UserError
 
+_OTHERWISE = '"torch" works everywhere, "auto" takes what there is.'
 
-def settled(choice: ModelChoice, device: str, usual: bool = True) -> ModelChoice:
+
+def settled(
+    choice: ModelChoice,
+    device: str,
+    usual: bool = True,
+    fused: Callable[[], bool] = lambda: False,
+    otherwise: str = _OTHERWISE,
+) -> ModelChoice:
     """The same with `auto` decided, once and for all: `native` where it can be, else `torch`.
 
-    `usual` is the gradient of a classification's cross-entropy, in float32.
+    `usual` is the gradient of a classification's cross-entropy, in float32: LeNet-5 has a kernel for that. `fused` says
+    whether a network of one's own has layers with kernels. It is asked last, for it may have to build the network.
+    `otherwise` is what to do where `native` cannot be.
     """
     if choice.kernel == "torch":
         return choice
-    obstacle = _obstacle(choice, device, usual)
+    obstacle = _obstacle(choice, device, usual, fused)
     if obstacle and choice.kernel == "native":
-        raise UserError(f'`model.kernel` = "native": {obstacle}. "torch" works everywhere, "auto" takes what there is.')
+        raise UserError(f'`model.kernel` = "native": {obstacle}. {otherwise}')
     return replace(choice, kernel="torch" if obstacle else "native")
 
 
-def _obstacle(choice: ModelChoice, device: str, usual: bool) -> str | None:
-    if choice.build != "lenet5" and getattr(choice.build, "__module__", None) != "afbs.models.lenet5":
-        return "of the networks only 'lenet5' has one (afbs.nn.ConvPoolReLU is for those of your own)"
-    if not usual:
+def is_lenet5(choice: ModelChoice) -> bool:
+    """Whether it is the network that is one kernel as a whole."""
+    return choice.build == "lenet5" or getattr(choice.build, "__module__", None) == "afbs.models.lenet5"
+
+
+def _obstacle(choice: ModelChoice, device: str, usual: bool, fused: Callable[[], bool]) -> str | None:
+    lenet5 = is_lenet5(choice)
+    if not lenet5 and isinstance(choice.build, str) and ":" not in choice.build:
+        return "of the networks that come with afbs only 'lenet5' has one (afbs.nn.ConvPoolReLU is for your own)"
+    if lenet5 and not usual:
         return "it is for classification, in float32 and as `[training]` says, without a function of your own"
     if device != "cpu":
         return f"it runs on the CPU, and `run.device` is {device!r}"
-    return None if best() else why_not()
+    if best() is None:
+        return why_not()
+    return (
+        None
+        if lenet5 or fused()
+        else "the network has no layer that has one, as afbs.nn.ConvPoolReLU of 3 × 3 or 5 × 5 has"
+    )

@@ -20,7 +20,8 @@ INTERFACE = 3
 """Must be that of the library; see `native/kernels.h`."""
 LEVELS = ("portable", "avx2", "avx512")
 """From what every processor can to what the newest can."""
-FILE = Path(os.environ.get("AFBS_NATIVE_FILE") or Path(__file__).with_name("_kernels.so"))
+_GIVEN = os.environ.get("AFBS_NATIVE_FILE")
+FILE = Path(_GIVEN or Path(__file__).with_name("_kernels.so")).absolute()
 
 
 class Lenet5Shape(Structure):
@@ -92,11 +93,15 @@ def at_level(level: str) -> Kernels:
 
 def why_not() -> str:
     """The end of a sentence that says why there are no kernels."""
+    if _GIVEN and not FILE.is_file():
+        return f"AFBS_NATIVE_FILE names {FILE}, and there is no such file"
     if not FILE.exists():
         return "they were not built (afbs was installed without a C compiler, or is used without being installed)"
+    if _opened() is None and _GIVEN:
+        return f"{FILE}, which AFBS_NATIVE_FILE names, is no library of this version of afbs"
     if _opened() is None:
         return f"{FILE} is of another version; install afbs again"
-    return "this processor or AFBS_NATIVE_LEVEL asks for what was not built"
+    return f"AFBS_NATIVE_LEVEL asks for what this processor or library does not have; there is {', '.join(levels())}"
 
 
 @cache
