@@ -19,7 +19,7 @@ import tomli_w
 import afbs
 from afbs.sweeps import Sweep, SweepInterrupted
 from afbs.sweeps.results import markdown
-from tiny import TINY, command, lines, settings
+from tiny import TINY, command, lines, settings, toml
 
 GRID = {"grid": {"algorithm.name": ["afbs", "fedavg"], "run.seed": [1, 2]}, "baseline": "fedavg", "name": "two"}
 
@@ -211,3 +211,29 @@ def test_a_mean_of_fewer_seeds_than_there_are_says_so(whole: afbs.Outcome) -> No
     columns = {"odd": lambda result: 7.0 if result.summary()["seed"] == 1 else None}
     text = markdown(replace(whole, columns=columns))
     assert text.count("| 7.0000 (1/2) |") == 2
+
+
+@pytest.mark.parametrize("place", ["sweep", "sweep/results", ".", "other", "sweep.toml", "sweep.toml/below"])
+def test_results_among_runs_or_in_a_file_are_refused_before_anything_is_run(
+    place: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("afbs.sweeps.local.LocalRunner.start", None)
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "sweep.lock").touch()
+    path = file(tmp_path, GRID)
+    assert command(monkeypatch, "sweep", path, "--folder", "sweep", "--results", place) == 2
+    assert f"`--results` {place} " in capsys.readouterr().err
+    assert not (tmp_path / "sweep").exists()
+
+
+def test_a_report_that_is_a_folder_is_refused_before_anything_is_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = file(tmp_path, GRID)
+    plain = toml(tmp_path)
+    for arguments in (["sweep", path, "--folder", tmp_path / "sweep"], ["compare", plain, "--runs", tmp_path / "runs"]):
+        assert command(monkeypatch, *arguments, "--report", tmp_path) == 2
+        assert "it must be a file, as in report.html" in capsys.readouterr().err
+    assert not (tmp_path / "sweep").exists()
+    assert not (tmp_path / "runs").exists()

@@ -16,7 +16,7 @@ from rich.table import Table
 
 from afbs.cli._settings import Settings, parsed
 from afbs.cli._telling import explained, note
-from afbs.cli.sweep import end_if_failed
+from afbs.cli.sweep import end_if_failed, refuse_report
 from afbs.metrics import ACCURACY, Metric
 from afbs.types import UserError
 
@@ -76,6 +76,7 @@ def compare(
     """
     from afbs.sweeps.comparing import compared
 
+    refuse_report(report)
     configs = _configs(files, parsed(settings), algorithms, seeds)
     with explained():
         outcome = compared(configs, runs=runs, on_note=note)

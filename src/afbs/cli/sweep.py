@@ -14,6 +14,7 @@ from rich.table import Table
 
 from afbs.cli._settings import Settings, parsed
 from afbs.cli._telling import explained, note
+from afbs.types import UserError
 
 if TYPE_CHECKING:
     from afbs.sweeps import Outcome
@@ -42,6 +43,7 @@ def sweep(
     """
     from afbs.sweeps import sweep as carry_out
 
+    refuse_report(report)
     with explained():
         outcome = carry_out(file, folder=folder, results=results, cores=cores, on_note=note, **parsed(settings))
     print_table(outcome)
@@ -53,6 +55,12 @@ def sweep(
     if results:
         console.print(f"Results: {escape(str(results))}", highlight=False, soft_wrap=True)
     end_if_failed(outcome)
+
+
+def refuse_report(path: Path | None) -> None:
+    """Refuses a report that could not be written, before anything is run."""
+    if path is not None and path.is_dir():
+        raise UserError(f"`--report` {path} is a folder; it must be a file, as in report.html.")
 
 
 def print_table(outcome: Outcome) -> None:

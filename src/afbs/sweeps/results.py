@@ -29,6 +29,19 @@ _BOOKKEEPING = ("wall", "folder")
 """Columns that differ between two sweeps that found the same."""
 
 
+def refuse_place(results: Path, sweep: Path) -> None:
+    """Refuses a place for results that cannot be one, before anything is run. Results among run folders would replace
+    them."""
+    place, folder = results.resolve(), sweep.resolve()
+    swept = next((path for path in (place, *place.parents) if path == folder or (path / "sweep.lock").exists()), None)
+    if swept is not None or place in folder.parents:
+        where = f"in the folder of a sweep, {swept}" if swept else f"around the sweep's folder, {sweep}"
+        raise UserError(f"`--results` {results} is {where}: results need a folder of their own, as in results/mine.")
+    nearest = next(path for path in (place, *place.parents) if path.exists())
+    if not nearest.is_dir():
+        raise UserError(f"`--results` {results} must be a folder, but {nearest} is a file.")
+
+
 def write(outcome: Outcome, folder: Path) -> None:
     """Writes or replaces the files; equal sweeps on equal machines write equal tables, curves and digests."""
     try:
@@ -148,8 +161,7 @@ def _facts(outcome: Outcome) -> dict[str, Any]:
 
 def _light(result: Result, folder: Path) -> None:
     """A run folder with its evaluations alone."""
-    shutil.rmtree(folder, ignore_errors=True)
-    folder.mkdir(parents=True)
+    folder.mkdir(parents=True, exist_ok=True)
     for name in ("config.toml", "result.json"):
         shutil.copyfile(result.folder / name, folder / name)
     meta = json.loads((result.folder / "meta.json").read_text())

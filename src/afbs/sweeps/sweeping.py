@@ -16,6 +16,7 @@ from afbs.sweeps.display import displayed
 from afbs.sweeps.ledger import Ledger, claim, folder_of
 from afbs.sweeps.local import LocalRunner
 from afbs.sweeps.outcome import Measure, Outcome, measures_of
+from afbs.sweeps.results import refuse_place, write
 from afbs.sweeps.settings import Described, described, expanded
 from afbs.types import UserError
 
@@ -100,6 +101,8 @@ class Sweep:
         committed is written there as well. A cell under way is given up when `enough`, told its folder, says so.
         """
         place = Path(folder) if folder else folder_of(self.name)
+        if results is not None:
+            refuse_place(Path(results), place)
         with Ledger(place, self.name, self.cells) as ledger:
             done = [cell for cell in self.cells if ledger.is_done(cell)]
             if done and on_note:
@@ -119,8 +122,6 @@ class Sweep:
             failed = {cell.name: ledger.failed[cell.id] for cell in self.cells if cell.id in ledger.failed}
         outcome = self.outcome(place, failed)
         if results is not None:
-            from afbs.sweeps.results import write
-
             write(outcome, Path(results))
         return outcome
 
@@ -153,6 +154,8 @@ def sweep(
     """
     what = described(source)
     place = Path(folder) if folder else folder_of(what.settings.name)
+    if results is not None:
+        refuse_place(Path(results), place)
     number = what.settings.cores if cores is None else cores
     cells = _searched(what, overrides, place, number, progress) if what.settings.search else expanded(what, overrides)
     chosen = what.settings
