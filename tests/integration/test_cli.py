@@ -85,6 +85,25 @@ def test_compare_runs_every_algorithm_and_seed_and_fits_80_columns(
     assert [(folder / "result.json").stat().st_mtime_ns for folder in folders] == before
 
 
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--algorithms", "afbs", "--set", "algorithm.name=fedbuff"], "`--set algorithm.name` and `--algorithms`"),
+        (["--seeds", "1,2", "--set", "run.seed=7"], "`--set run.seed` and `--seeds`"),
+    ],
+)
+def test_compare_refuses_what_would_give_rows_under_wrong_names(
+    arguments: list[str],
+    words: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert command(monkeypatch, "compare", toml(tmp_path), *arguments, "--runs", tmp_path / "runs") == 2
+    assert words in capsys.readouterr().err
+    assert not (tmp_path / "runs").exists()
+
+
 def test_compare_writes_a_report(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     report = tmp_path / "report.html"
     assert command(monkeypatch, "compare", toml(tmp_path), "--runs", tmp_path / "runs", "--report", report) == 0

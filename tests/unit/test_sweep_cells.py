@@ -95,6 +95,11 @@ def test_data_in_memory_are_part_of_an_id() -> None:
         ({"grid": {"run.seed": [1, 1]}}, "has 1 twice"),
         ({"grid": {"training.rate": [1.0]}}, "cell 'rate=1': There is no setting `training.rate`"),
         ({"alternatives": {"a": 3}}, "must be a table of settings"),
+        (
+            {"alternatives": {"a": {"training.lr": 1}}, "grid": {"training.lr": [2]}},
+            "a` sets `training.lr`",
+        ),
+        ({"alternatives": {"a": {"training": {"lr": 1}}}, "grid": {"training.lr": [2]}}, "take it out of one of them"),
         ({"test": "anova"}, "`sweep.test`"),
         ({"grid": {"run.seed": list(range(1000)), "training.lr": [float(i + 1) for i in range(1000)]}}, "1,000,000"),
         ({"grid": 3}, r"`\[sweep.grid\]` must be a table, got 3"),
@@ -106,6 +111,30 @@ def test_data_in_memory_are_part_of_an_id() -> None:
 def test_what_is_wrong_with_a_sweep_is_said(table: Any, words: str) -> None:
     with pytest.raises(afbs.UserError, match=words):
         cells(table)
+
+
+@pytest.mark.parametrize(
+    ("overrides", "words"),
+    [
+        ({"training.lr": 0.5}, r"`training\.lr` cannot be set for the whole sweep: it varies in `\[sweep\.grid\]`"),
+        ({"training": {"lr": 0.5}}, r"`training\.lr` .* `\[sweep\.grid\]`"),
+        ({"run.seed": 5}, r"`run\.seed` .* `\[sweep\.grid\]`"),
+        ({"algorithm.name": "fedbuff"}, r"`algorithm\.name` .* `\[sweep\.alternatives\.plain\]`"),
+        ({"algorithm": "fedbuff"}, r"`algorithm\.name` .* `\[sweep\.alternatives\.plain\]`"),
+        ({"algorithm": object()}, r"`algorithm\.name` .* `\[sweep\.alternatives\.plain\]`"),
+        ({"training.epochs": 3}, r"`training\.epochs` .* `\[sweep\.search\.space\]`"),
+    ],
+)
+def test_what_varies_cannot_be_set_for_all_cells(overrides: dict[str, Any], words: str) -> None:
+    alternatives = {"plain": {"algorithm": {"name": "fedavg"}}, "own": {"algorithm.name": "fedasync"}}
+    sweep = {
+        "grid": {"training.lr": [0.05, 0.1], "run.seed": [1, 2]},
+        "alternatives": alternatives,
+        "search": {"space": {"training.epochs": [1, 2]}},
+    }
+    with pytest.raises(afbs.UserError, match=words):
+        cells(sweep, **overrides)
+    assert len(cells(sweep, **{"partition.clients": 10, "algorithm": {}, "training": {"batch_size": 8}})) == 8
 
 
 @pytest.mark.parametrize("name", ["/", "..", "../elsewhere", "a/b", "a\0b", "é" * 101])

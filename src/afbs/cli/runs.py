@@ -168,6 +168,9 @@ def _print_facts(facts: ResultFile) -> None:
 def _configs(files: Sequence[Path], overrides: dict[str, Any], algorithms: str, seeds: str) -> list[Config]:
     from afbs.config import load
 
+    for option, given, path in (("--algorithms", algorithms, "algorithm.name"), ("--seeds", seeds, "run.seed")):
+        if given and path in overrides:
+            raise UserError(f"`--set {path}` and `{option}` say the same thing twice: one of them is enough.")
     chosen: list[dict[str, Any]] = [{"algorithm.name": name.strip()} for name in algorithms.split(",") if name.strip()]
     repeated = [{"run.seed": _number(seed)} for seed in seeds.split(",") if seed.strip()]
     configs = []
