@@ -79,6 +79,24 @@ def test_results_are_small_and_say_everything(whole: afbs.Outcome) -> None:
     assert sum(path.stat().st_size for path in folder.rglob("*") if path.is_file()) < 100_000
 
 
+def test_results_forget_cells_that_the_sweep_has_no_more_and_touch_nothing_else(
+    whole: afbs.Outcome, tmp_path: Path
+) -> None:
+    def written(seeds: list[int], name: str = "two") -> list[str]:
+        grid = {"algorithm.name": ["afbs", "fedavg"], "run.seed": seeds}
+        sweep = {**GRID, "grid": grid, "name": name}
+        afbs.sweep({**TINY, "sweep": sweep}, folder=whole.folder, results=tmp_path, progress=False)
+        return sorted(path.name for path in (tmp_path / "cells").iterdir())
+
+    assert written([1, 2]) == sorted(whole.results)
+    (tmp_path / "cells" / "mine").mkdir()
+    kept = next(key for key in whole.results if key.startswith("fedavg-seed-2"))
+    (tmp_path / "cells" / kept / "notes.txt").touch()
+    first = [key for key in whole.results if "seed-1" in key]
+    assert written([1]) == sorted([*first, "mine", kept])
+    assert written([2], "another") == sorted([*whole.results, "mine"])
+
+
 def test_a_report_is_made_of_results_alone(whole: afbs.Outcome, tmp_path: Path) -> None:
     from afbs.report import write
     from afbs.report.load import compared
@@ -232,8 +250,8 @@ def test_a_report_that_is_a_folder_is_refused_before_anything_is_run(
 ) -> None:
     path = file(tmp_path, GRID)
     plain = toml(tmp_path)
-    for arguments in (["sweep", path, "--folder", tmp_path / "sweep"], ["compare", plain, "--runs", tmp_path / "runs"]):
-        assert command(monkeypatch, *arguments, "--report", tmp_path) == 2
+    for name, source, option in (("sweep", path, "--folder"), ("compare", plain, "--runs")):
+        assert command(monkeypatch, name, source, option, tmp_path / name, "--report", tmp_path) == 2
         assert "it must be a file, as in report.html" in capsys.readouterr().err
     assert not (tmp_path / "sweep").exists()
-    assert not (tmp_path / "runs").exists()
+    assert not (tmp_path / "compare").exists()

@@ -25,6 +25,8 @@ from afbs.types import UserError
 
 _MOST_CLIENTS = 2000
 """More clients than this are not listed: a million of them would not be small."""
+_LIGHT = ("config.toml", "result.json", "meta.json", "events.jsonl")
+"""What is kept of a run folder."""
 _BOOKKEEPING = ("wall", "folder")
 """Columns that differ between two sweeps that found the same."""
 
@@ -50,6 +52,7 @@ def write(outcome: Outcome, folder: Path) -> None:
         _put(folder / "table.md", markdown(outcome))
         _put(folder / "cells.csv", outcome.cells.drop(columns=list(_BOOKKEEPING)).to_csv(lineterminator="\n"))
         _put(folder / "curves.csv", _curves(outcome))
+        _clear(outcome, folder)
         _put(folder / "sweep.json", _text(_facts(outcome)))
         for key, result in outcome.results.items():
             _light(result, folder / "cells" / key)
@@ -157,6 +160,19 @@ def _facts(outcome: Outcome) -> dict[str, Any]:
         "test": outcome.test,
         "cells": cells,
     }
+
+
+def _clear(outcome: Outcome, folder: Path) -> None:
+    """Cells that this sweep wrote here before and has no more are removed; anything else is left alone."""
+    try:
+        before = json.loads((folder / "sweep.json").read_text())
+        gone = set(before["cells"]) - set(outcome.results) if before["name"] == outcome.name else set()
+    except (OSError, ValueError, KeyError, TypeError):
+        return
+    for path in (folder / "cells").glob("*"):
+        ours = path.name in gone and path.is_dir() and not path.is_symlink()
+        if ours and {file.name for file in path.iterdir()} <= set(_LIGHT):
+            shutil.rmtree(path)
 
 
 def _light(result: Result, folder: Path) -> None:
