@@ -128,10 +128,45 @@ def test_a_cell_that_fails_is_named_the_others_end_and_the_code_is_1(
     path = file(tmp_path, {"grid": {"run.in_flight": [8, 21]}})
     assert command(monkeypatch, "sweep", path, "-o", tmp_path / "sweep", "--results", tmp_path / "results") == 1
     said = capsys.readouterr()
-    assert "in_flight=8" in said.out
+    table = [line.split() for line in said.out.splitlines()]
+    assert ["in_flight=8", "1"] in [words[:2] for words in table]
+    assert ["in_flight=21", "failed", "–", "–", "–"] in table
     assert "Failed: in_flight=21: `run.in_flight` must be at most the number of clients (20), got 21." in said.err
     facts = json.loads((tmp_path / "results" / "sweep.json").read_text())
     assert sorted("failed" in cell for cell in facts["cells"].values()) == [False, True]
+    assert f"1 of 2 cells failed; {tmp_path / 'sweep' / 'sweep.json'} says more." in said.err
+
+
+def test_of_a_network_that_raises_the_exception_is_told_and_its_note(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "exploding.py").write_text(
+        "import torch\n"
+        "class Net(torch.nn.Linear):\n"
+        "    def __init__(self):\n"
+        "        super().__init__(64, 10)\n"
+        "    def forward(self, x):\n"
+        "        if len(x) > 9:  # more than it is tried with before the run begins\n"
+        "            raise ValueError('boom inside forward')\n"
+        "        return super().forward(x.flatten(1))\n"
+    )
+    path = tmp_path / "sweep.toml"
+    path.write_text(tomli_w.dumps({**TINY, "model": {"name": "exploding:Net"}, "sweep": {"grid": {"run.seed": [1]}}}))
+    assert command(monkeypatch, "sweep", path, "-o", tmp_path / "sweep") == 1
+    said = capsys.readouterr().err
+    assert "Failed: seed 1: ValueError: boom inside forward\nThis was in `task`: Classification.loss, of " in said
+    (cell,) = json.loads((tmp_path / "sweep" / "sweep.json").read_text())["cells"].values()
+    assert cell["failed"].startswith("Traceback")
+
+
+def test_of_a_process_that_dies_its_last_words_are_kept_and_no_warning_of_ours(tmp_path: Path) -> None:
+    (tmp_path / "dying.py").write_text(
+        "import os, sys\ndef net():\n    print('last words', file=sys.stderr)\n    os._exit(3)\n"
+    )
+    path = tmp_path / "sweep.toml"
+    path.write_text(tomli_w.dumps({**TINY, "model": {"name": "dying:net"}, "sweep": {"grid": {"run.seed": [1]}}}))
+    outcome = afbs.sweep(path, folder=tmp_path / "sweep", progress=False)
+    assert outcome.failed == {"seed 1": "last words\nIts process ended: exit code 3."}
 
 
 def test_objects_of_ones_own_travel_to_their_cells(tmp_path: Path) -> None:

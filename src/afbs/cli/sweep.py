@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from afbs.sweeps import Outcome
 
 console = Console(emoji=False)
+_FRAME = re.compile(r'^  (?:File "|\[Previous).*\n(?:    .*\n)*', re.MULTILINE)
 
 
 def add(app: typer.Typer) -> None:
@@ -85,11 +87,15 @@ def end_if_failed(outcome: Outcome) -> None:
     """Names the cells that failed, and ends the command with code 1 if there are any."""
     errors = Console(stderr=True, soft_wrap=True, emoji=False)
     for name, text in outcome.failed.items():
-        errors.print(f"[bold red]Failed:[/] {escape(name)}: {escape(_last_line(text))}", highlight=False)
+        errors.print(f"[bold red]Failed:[/] {escape(name)}: {escape(_reason(text))}", highlight=False)
     if outcome.failed:
-        errors.print(f"{len(outcome.failed)} of {len(outcome.everybody)} cells failed; see `sweep.json` for why.")
+        more = escape(str(outcome.folder / "sweep.json"))
+        errors.print(f"{len(outcome.failed)} of {len(outcome.everybody)} cells failed; {more} says more.")
         sys.exit(1)
 
 
-def _last_line(text: str) -> str:
-    return (text.strip().splitlines() or ["it did not say why"])[-1]
+def _reason(text: str) -> str:
+    """The last line, or what follows the frames of a traceback: the exception, and the notes that it was given."""
+    after = _FRAME.split(text)
+    told = after[-1].strip() if len(after) > 1 else text.strip().rpartition("\n")[2]
+    return told or "it did not say why"

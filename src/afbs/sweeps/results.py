@@ -68,7 +68,8 @@ def markdown(outcome: Outcome) -> str:
 
 
 def grid(outcome: Outcome, measures: Sequence[str] = ()) -> tuple[list[str], list[list[str]]]:
-    """The table as text: a heading and rows. Columns in which nobody has anything are left out."""
+    """The table as text: a heading and rows. Columns in which nobody has anything are left out; arms of which no cell
+    ended because they failed are not."""
     columns: dict[str, list[str]] = {"": [], "seeds": []}
     found = {measure: outcome.rows(measure) for measure in measures or outcome.measures}
     for arm, row in outcome.table.iterrows():
@@ -85,7 +86,11 @@ def grid(outcome: Outcome, measures: Sequence[str] = ()) -> tuple[list[str], lis
             columns.setdefault(against, []).append(_difference(unit, row["difference"]))
             columns.setdefault("p", []).append(_number(row["p"], ".3g"))
     kept = {name: values for name, values in columns.items() if any(value != "–" for value in values)}
-    return list(kept), [list(line) for line in zip(*kept.values(), strict=True)]
+    lines = {line[0]: list(line) for line in zip(*kept.values(), strict=True)}
+    failed = {cell.arm for cell in outcome.everybody if cell.name in outcome.failed}
+    for arm in failed - set(lines):
+        lines[arm] = [arm, "failed", *["–"] * (len(kept) - 2)]
+    return list(kept), [lines[arm] for arm in dict.fromkeys(cell.arm for cell in outcome.everybody) if arm in lines]
 
 
 def _called(outcome: Outcome, measure: str) -> str:

@@ -90,6 +90,7 @@ class Study:
             pruner=_pruner(chosen.pruner, base.evaluation.points // 4),
             load_if_exists=True,
         )
+        self._place = journal.parent
         self._going: dict[str, Any] = {}
 
     @property
@@ -151,7 +152,8 @@ class Study:
     def best(self) -> dict[str, Any]:
         state = _optuna().trial.TrialState
         if not self.study.get_trials(deepcopy=False, states=(state.COMPLETE,)):
-            raise UserError(f"`sweep.search`: not one trial of {self.arm!r} ended; see `search/sweep.json` for why.")
+            why = self._place / "sweep.json"
+            raise UserError(f"`sweep.search`: not one trial of {self.arm!r} ended; {why} says why.")
         return dict(self.study.best_trial.params)
 
     def rows(self) -> list[dict[str, Any]]:
