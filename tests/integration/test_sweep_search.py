@@ -17,6 +17,7 @@ from afbs.interfaces import Source
 from afbs.sweeps import Cell, Sweep
 from afbs.sweeps.searching import searched
 from afbs.sweeps.settings import described
+from afbs.sweeps.sweeping import planned
 from afbs.types import Dataset
 from tiny import TINY, settings
 
@@ -168,6 +169,14 @@ def test_a_trial_that_does_worse_than_most_is_given_up_early(tmp_path: Path) -> 
 def test_what_is_wrong_with_a_search_is_said(changes: dict[str, Any], words: str, tmp_path: Path) -> None:
     with pytest.raises(afbs.UserError, match=words):
         search(tmp_path, **changes)
+
+
+def test_a_baseline_that_is_no_arm_is_found_before_anything_is_tried(tmp_path: Path) -> None:
+    sweep = {"grid": {"algorithm.name": ["afbs", "fedbuff"]}, "search": SEARCH}
+    with pytest.raises(afbs.UserError, match=r"there is no arm 'tuned'; there are: .*; 'fedbuff, tuned'\."):
+        afbs.sweep({**TINY, "sweep": {**sweep, "baseline": "tuned"}}, folder=tmp_path / "sweep", progress=False)
+    assert not (tmp_path / "sweep").exists()
+    assert planned(described({**TINY, "sweep": {**sweep, "baseline": "afbs, tuned"}})).baseline == "afbs, tuned"
 
 
 @pytest.mark.long

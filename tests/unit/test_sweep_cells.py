@@ -146,8 +146,8 @@ def test_a_sweep_is_not_called_what_no_folder_can_be(name: str) -> None:
 
 
 def test_a_baseline_must_be_an_arm() -> None:
-    with pytest.raises(afbs.UserError, match="there is no arm 'fedavg'; there are: a"):
-        Sweep("mine", {"a": TINY}, baseline="fedavg")
+    with pytest.raises(afbs.UserError, match="there is no arm 'fedavg'; there are: 'a, lr=1'; 'b'"):
+        Sweep("mine", {"a, lr=1": TINY, "b": settings(training__lr=0.3)}, baseline="fedavg")
 
 
 def test_cells_that_differ_by_their_seed_are_one_arm() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -63,9 +63,10 @@ class Sweep:
         made = _cells(cells) if isinstance(cells, Mapping) else tuple(cells)
         if not made:
             raise UserError("`sweep`: there are no cells; at least one is needed.")
-        arms = {cell.arm for cell in made}
+        arms = dict.fromkeys(cell.arm for cell in made)
         if baseline and baseline not in arms:
-            raise UserError(f"`sweep.baseline`: there is no arm {baseline!r}; there are: {', '.join(sorted(arms))}.")
+            named = "; ".join(map(repr, arms))
+            raise UserError(f"`sweep.baseline`: there is no arm {baseline!r}; there are: {named}.")
         watched = {cell.config.task.metrics[0].name: cell for cell in reversed(made)}
         if len(watched) > 1:
             about = " and ".join(f"{cell.name!r} about {name!r}" for name, cell in reversed(watched.items()))
@@ -156,28 +157,39 @@ def sweep(
     place = Path(folder) if folder else folder_of(what.settings.name)
     if results is not None:
         refuse_place(Path(results), place)
-    number = what.settings.cores if cores is None else cores
-    cells = _searched(what, overrides, place, number, progress) if what.settings.search else expanded(what, overrides)
-    chosen = what.settings
-    whole = Sweep(
+    whole = planned(what, overrides, cores)
+    if what.settings.search:
+        whole = replace(whole, cells=_searched(what, overrides, place, whole, progress))
+    return whole.run(place, results=results, progress=progress, on_note=on_note)
+
+
+def planned(what: Described, overrides: Mapping[str, Any] | None = None, cores: int | None = None) -> Sweep:
+    """The sweep that a table describes. Settings that are to be searched are as they were written."""
+    chosen, cells = what.settings, expanded(what, overrides)
+    if chosen.search:
+        from afbs.sweeps.searching import with_tuned
+
+        cells = with_tuned(cells, {})
+    return Sweep(
         chosen.name,
         cells,
         baseline=chosen.baseline,
         metric=chosen.metric,
         test=chosen.test,
-        cores=number,
+        cores=chosen.cores if cores is None else cores,
         runner=chosen.runner,
         address=chosen.address,
     )
-    return whole.run(place, results=results, progress=progress, on_note=on_note)
 
 
-def _searched(what: Described, overrides: Mapping[str, Any], place: Path, cores: int, progress: bool) -> Sequence[Cell]:
+def _searched(
+    what: Described, overrides: Mapping[str, Any], place: Path, whole: Sweep, progress: bool
+) -> Sequence[Cell]:
     from afbs.sweeps.searching import searched
 
     def run(batch: Sequence[Cell], folder: Path, enough: Callable[[Cell, Path], bool]) -> Mapping[str, Result]:
-        chosen = what.settings
-        trials = Sweep(f"{chosen.name}, search", batch, cores=cores, runner=chosen.runner, address=chosen.address)
+        name = f"{whole.name}, search"
+        trials = Sweep(name, batch, cores=whole.cores, runner=whole.runner, address=whole.address)
         return trials.run(folder, progress=progress, enough=enough).results
 
     with claim(place / "search", place / "search.lock"):
