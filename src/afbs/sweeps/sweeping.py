@@ -12,7 +12,7 @@ from afbs.experiment import Interrupted
 from afbs.experiment.result import Result
 from afbs.sweeps.cells import Cell
 from afbs.sweeps.conducting import Conductor, Runner
-from afbs.sweeps.display import displayed
+from afbs.sweeps.display import counted, displayed
 from afbs.sweeps.ledger import Ledger, claim, folder_of
 from afbs.sweeps.local import LocalRunner
 from afbs.sweeps.outcome import Measure, Outcome, measures_of
@@ -106,12 +106,13 @@ class Sweep:
             refuse_place(Path(results), place)
         with Ledger(place, self.name, self.cells) as ledger:
             done = [cell for cell in self.cells if ledger.is_done(cell)]
-            if done and on_note:
-                on_note(f"{len(done)} of {len(self.cells)} cells were done before, in {place}.")
+            if on_note:
+                before = f"{len(done)} of {len(self.cells)} cells were done before"
+                on_note(f"{before if done else counted(len(self.cells))}, in {place}.")
             runner = self._runner()
-            number = self.cores or runner.cores
-            with displayed(self.name, number, progress) as display:
-                conductor = Conductor(self.cells, ledger, runner, number, display, enough)
+            cores = self.cores or runner.cores
+            with displayed(self.name, cores, progress) as display:
+                conductor = Conductor(self.cells, ledger, runner, cores, display, enough)
                 try:
                     complete = conductor.go()
                 except KeyboardInterrupt:
