@@ -155,6 +155,23 @@ def test_cells_that_differ_by_their_seed_are_one_arm() -> None:
     assert [(cell.name, cell.arm) for cell in mine.cells] == [("a", "a"), ("b", "a"), ("c", "c")]
 
 
+def test_settings_of_the_sweep_can_be_set_like_others() -> None:
+    table = {"metric": "final", "grid": {"training.lr": [0.1, 0.2]}, "search": {"trials": 9}}
+    changes = {"sweep.metric": "best", "sweep.grid.training.lr": [0.3], "sweep.search.trials": 2}
+    chosen = described({**TINY, "sweep": table}, changes).settings
+    assert (chosen.metric, chosen.grid, chosen.search) == ("best", {"training.lr": [0.3]}, {"trials": 2})
+    assert table == {"metric": "final", "grid": {"training.lr": [0.1, 0.2]}, "search": {"trials": 9}}
+    with pytest.raises(afbs.UserError, match=r"There is no setting `sweep\.metrik`.*did you mean 'metric'"):
+        described({**TINY, "sweep": table}, {"sweep.metrik": "best"})
+
+
+def test_a_file_without_a_sweep_is_not_swept() -> None:
+    with pytest.raises(afbs.UserError, match=r"There is no table `\[sweep\]`"):
+        afbs.sweep(TINY)
+    with pytest.raises(afbs.UserError, match=r"^There is no table `\[sweeps\]`.*did you mean 'sweep'"):
+        afbs.sweep({**TINY, "sweeps": {}})
+
+
 def test_a_configuration_with_a_sweep_is_not_run_as_one(tmp_path: Path) -> None:
     with pytest.raises(afbs.UserError, match="afbs sweep"):
         afbs.run({**TINY, "sweep": {}}, folder=tmp_path / "run")

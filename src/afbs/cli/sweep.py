@@ -34,7 +34,7 @@ def sweep(
     folder: Annotated[Path | None, typer.Option("--folder", "-o", help="The sweep's folder: sweeps/NAME.")] = None,
     results: Annotated[Path | None, typer.Option(help="Also write tables, curves and digests here.")] = None,
     report: Annotated[Path | None, typer.Option(help="Also write a report (HTML) here.")] = None,
-    cores: Annotated[int | None, typer.Option(min=1, help="Use so many cores; all unless told.")] = None,
+    cores: Annotated[int | None, typer.Option(min=0, help="Use so many cores; 0 is all.")] = None,
 ) -> None:
     """Run every cell of a sweep, side by side, and compare its arms in a table.
 

@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal, get_type_hints
 from annotated_types import Ge
 
 from afbs import registry
-from afbs.config import load
+from afbs.config import TABLES, load
 from afbs.files import ENCODING, path_of, toml
 from afbs.sweeps.cells import Cell
 from afbs.types import UserError
@@ -63,8 +63,8 @@ class Described:
     modules: tuple[Path, ...] = ()
 
 
-def described(source: Mapping[str, Any] | str | Path) -> Described:
-    """A configuration with a table `[sweep]`, from a file or as tables."""
+def described(source: Mapping[str, Any] | str | Path, overrides: Mapping[str, Any] | None = None) -> Described:
+    """A configuration with a table `[sweep]`, from a file or as tables. Overrides are of settings `sweep.…`."""
     if isinstance(source, Mapping):
         tables, called = dict(source), "sweep"
         modules: tuple[Path, ...] = ()
@@ -77,10 +77,25 @@ def described(source: Mapping[str, Any] | str | Path) -> Described:
         except (OSError, UnicodeDecodeError) as error:
             raise UserError(f"{path} cannot be read: {error}.") from error
         modules, called = (path.parent, Path()), path.stem
-    chosen = _checked(tables.pop("sweep", {}))
+    unknown = next((key for key in tables if key not in (*TABLES, "name", "sweep")), None)
+    if unknown is not None:
+        raise UserError(f"There is no table `[{unknown}]`{registry.hint(unknown, [*TABLES, 'name', 'sweep'])}")
+    if "sweep" not in tables and not overrides:
+        raise UserError("There is no table `[sweep]`, which says what varies; a single run is what `afbs run` is for.")
+    chosen = _checked(_with(tables.pop("sweep", {}), overrides or {}))
     if not chosen.name:
         chosen = SweepSettings(**{**_given(chosen), "name": called})
     return Described(chosen, tables, modules)
+
+
+def _with(table: Any, overrides: Mapping[str, Any]) -> Any:
+    """The table with single settings changed: `sweep.metric`, `sweep.search.trials`, `sweep.grid.training.lr`."""
+    if not isinstance(table, Mapping):
+        return table
+    for path, value in overrides.items():
+        key, _, below = path.removeprefix("sweep.").partition(".")
+        table = {**table, key: {**_table(key, table.get(key, {})), below: value} if below else value}
+    return table
 
 
 def expanded(what: Described, overrides: Mapping[str, Any] | None = None) -> list[Cell]:

@@ -154,7 +154,8 @@ def sweep(
 
     With a table `[sweep.search]` settings are searched first.
     """
-    what = described(source)
+    what = described(source, {path: value for path, value in overrides.items() if path.startswith("sweep.")})
+    overrides = {path: value for path, value in overrides.items() if not path.startswith("sweep.")}
     place = Path(folder) if folder else folder_of(what.settings.name)
     if results is not None:
         refuse_place(Path(results), place)
