@@ -13,6 +13,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from afbs import registry
 from afbs.cli._settings import Settings, parsed
 from afbs.cli._telling import explained, note
 from afbs.types import UserError
@@ -81,6 +82,9 @@ def print_table(outcome: Outcome) -> None:
     for row in rows:
         table.add_row(*map(escape, row))
     console.print(table)
+    for arm, settings in outcome.search.get("best", {}).items():
+        found = ", ".join(f"{path} = {registry.short(value)}" for path, value in settings.items())
+        console.print(f"{escape(arm)}, tuned: {escape(found)}", highlight=False, soft_wrap=True)
 
 
 def end_if_failed(outcome: Outcome) -> None:

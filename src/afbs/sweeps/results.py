@@ -4,6 +4,7 @@ table.csv, table.md   a row an arm
 cells.csv             a row a cell, with the sha256 of its final model
 curves.csv            a row an evaluation
 sweep.json            how arms were compared, versions, digests of data and settings
+trials.json           what a search tried, and what it found best for each arm
 cells/<id>/           a run folder without its orders and steps; `afbs report` reads it like any other
 """
 
@@ -52,6 +53,8 @@ def write(outcome: Outcome, folder: Path) -> None:
         _put(folder / "table.md", markdown(outcome))
         _put(folder / "cells.csv", outcome.cells.drop(columns=list(_BOOKKEEPING)).to_csv(lineterminator="\n"))
         _put(folder / "curves.csv", _curves(outcome))
+        if outcome.search:
+            _put(folder / "trials.json", _text(outcome.search))
         _clear(outcome, folder)
         _put(folder / "sweep.json", _text(_facts(outcome)))
         for key, result in outcome.results.items():

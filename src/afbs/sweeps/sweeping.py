@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -162,7 +163,12 @@ def sweep(
     whole = planned(what, overrides, cores)
     if what.settings.search:
         whole = replace(whole, cells=_searched(what, overrides, place, whole, progress))
-    return whole.run(place, results=results, progress=progress, on_note=on_note)
+    outcome = whole.run(place, progress=progress, on_note=on_note)
+    if what.settings.search:
+        outcome = replace(outcome, search=json.loads((place / "search" / "trials.json").read_text()))
+    if results is not None:
+        write(outcome, Path(results))
+    return outcome
 
 
 def planned(what: Described, overrides: Mapping[str, Any] | None = None, cores: int | None = None) -> Sweep:
