@@ -32,10 +32,10 @@ from afbs.experiment import schedule
 from afbs.experiment.running import as_toml
 from afbs.population import populate
 from afbs.seeds import Key
-from afbs.sweeps import Sweep
 from afbs.sweeps.ledger import folder_of
 from afbs.sweeps.searching import SearchSettings, Study, checked
-from afbs.sweeps.settings import SweepSettings, described, expanded
+from afbs.sweeps.settings import SweepSettings, described
+from afbs.sweeps.sweeping import planned
 from afbs.types import ClientInfo, Dataset, Decided, Stopped, Training, UserError, Waiting
 
 LABELS = np.arange(300) % 5
@@ -255,9 +255,7 @@ def _record(tables: Mapping[str, Any]) -> None:
 
 def _sweep(tables: Mapping[str, Any]) -> None:
     """Its cells are made, and have names that are folders'."""
-    what = described(tables)
-    chosen = what.settings
-    whole = Sweep(chosen.name, expanded(what), baseline=chosen.baseline, metric=chosen.metric, test=chosen.test)
+    whole = planned(described(tables))
     for folder in (folder_of(whole.name), *(Path("sweeps") / cell.id for cell in whole.cells)):
         assert folder.parent == Path("sweeps")
         folder.exists()  # raises if it cannot be a name

@@ -72,8 +72,10 @@ def test_compare_runs_every_algorithm_and_seed_and_fits_80_columns(
     said = capsys.readouterr().out
     for name in ("afbs-1", "afbs-2", "fedbuff-1", "fedbuff-2"):
         assert len(re.findall(rf"^ {name} .*%.* s *$", said, re.MULTILINE)) == 1
-    assert max(map(len, said.splitlines())) <= 80
-    folders = list((tmp_path / "runs").glob("compare-*/cells/*"))
+    assert max(map(len, said.splitlines()[1:])) <= 80
+    (folder,) = (tmp_path / "runs").glob("compare-*")
+    assert said.startswith(f"4 cells, in {folder}.\n")
+    folders = list(folder.glob("cells/*"))
     assert len(folders) == 4
     before = [(folder / "result.json").stat().st_mtime_ns for folder in folders]
     assert command(monkeypatch, "compare", toml(tmp_path), *arguments) == 0
@@ -83,6 +85,53 @@ def test_compare_runs_every_algorithm_and_seed_and_fits_80_columns(
         line for line in said.splitlines() if " s " in line
     ]
     assert [(folder / "result.json").stat().st_mtime_ns for folder in folders] == before
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--algorithms", "afbs", "--set", "algorithm.name=fedbuff"], "`--set algorithm.name` and `--algorithms`"),
+        (["--seeds", "1,2", "--set", "run.seed=7"], "`--set run.seed` and `--seeds`"),
+        (["--seeds", "1,2,01"], "`--seeds`: 1 is there twice"),
+        (["--algorithms", "afbs,afbs"], "`--algorithms`: afbs is there twice"),
+        (["tiny.toml"], "tiny.toml is there twice"),
+    ],
+)
+def test_compare_refuses_what_would_give_rows_under_wrong_names(
+    arguments: list[str],
+    words: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert command(monkeypatch, "compare", toml(tmp_path), *arguments, "--runs", tmp_path / "runs") == 2
+    assert words in capsys.readouterr().err
+    assert not (tmp_path / "runs").exists()
+
+
+@pytest.mark.parametrize(
+    ("names", "options", "expected"),
+    [
+        (["a.toml", "b.toml"], ("", ""), ["a", "b"]),
+        (["a.toml", "x/a.toml"], ("", ""), ["a", "x/a"]),
+        (["a.toml", "x/a.toml"], ("", "1"), ["a-1", "x/a-1"]),
+        (["a.toml", "b.toml"], ("afbs", "1"), ["a-afbs-1", "b-afbs-1"]),
+        (["a.toml"], ("", ""), ["afbs-digits"]),
+    ],
+)
+def test_rows_of_files_without_a_name_are_told_apart_by_the_file(
+    names: list[str], options: tuple[str, str], expected: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from afbs.cli.runs import _configs
+
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "x").mkdir()
+    for rate, name in enumerate(names, start=1):
+        Path(name).write_text(f'data.name = "digits"\ntraining.lr = 0.{rate}\n')
+    found = _configs([Path(name) for name in names], {}, *options)
+    assert [config.name for config in found] == expected
+    assert [config.training.lr for config in found] == [0.1, 0.2][: len(names)]
 
 
 def test_compare_writes_a_report(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

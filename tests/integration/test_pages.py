@@ -17,7 +17,8 @@ import pytest
 import afbs
 import pages
 from afbs.config import load
-from afbs.sweeps.settings import described, expanded
+from afbs.sweeps.settings import described
+from afbs.sweeps.sweeping import planned
 from pages import ROOT, Block
 from tiny import command
 
@@ -48,8 +49,7 @@ def test_python_on_the_pages_runs(page: Path, place: Path) -> None:
 @pytest.mark.parametrize("block", pages.blocks("toml"), ids=lambda block: block.id)
 def test_configurations_on_the_pages_are_valid(block: Block, tmp_path: Path) -> None:
     if "sweep" in tomllib.loads(block.code):
-        what = described(tomllib.loads(block.code))
-        assert expanded(what)
+        assert planned(described(tomllib.loads(block.code))).cells
     else:
         path = tmp_path / "page.toml"
         path.write_text(block.code)

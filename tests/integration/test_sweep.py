@@ -19,7 +19,7 @@ import tomli_w
 import afbs
 from afbs.sweeps import Sweep, SweepInterrupted
 from afbs.sweeps.results import markdown
-from tiny import TINY, command, lines, settings
+from tiny import TINY, command, lines, settings, toml
 
 GRID = {"grid": {"algorithm.name": ["afbs", "fedavg"], "run.seed": [1, 2]}, "baseline": "fedavg", "name": "two"}
 
@@ -79,6 +79,24 @@ def test_results_are_small_and_say_everything(whole: afbs.Outcome) -> None:
     assert sum(path.stat().st_size for path in folder.rglob("*") if path.is_file()) < 100_000
 
 
+def test_results_forget_cells_that_the_sweep_has_no_more_and_touch_nothing_else(
+    whole: afbs.Outcome, tmp_path: Path
+) -> None:
+    def written(seeds: list[int], name: str = "two") -> list[str]:
+        grid = {"algorithm.name": ["afbs", "fedavg"], "run.seed": seeds}
+        sweep = {**GRID, "grid": grid, "name": name}
+        afbs.sweep({**TINY, "sweep": sweep}, folder=whole.folder, results=tmp_path, progress=False)
+        return sorted(path.name for path in (tmp_path / "cells").iterdir())
+
+    assert written([1, 2]) == sorted(whole.results)
+    (tmp_path / "cells" / "mine").mkdir()
+    kept = next(key for key in whole.results if key.startswith("fedavg-seed-2"))
+    (tmp_path / "cells" / kept / "notes.txt").touch()
+    first = [key for key in whole.results if "seed-1" in key]
+    assert written([1]) == sorted([*first, "mine", kept])
+    assert written([2], "another") == sorted([*whole.results, "mine"])
+
+
 def test_a_report_is_made_of_results_alone(whole: afbs.Outcome, tmp_path: Path) -> None:
     from afbs.report import write
     from afbs.report.load import compared
@@ -110,10 +128,45 @@ def test_a_cell_that_fails_is_named_the_others_end_and_the_code_is_1(
     path = file(tmp_path, {"grid": {"run.in_flight": [8, 21]}})
     assert command(monkeypatch, "sweep", path, "-o", tmp_path / "sweep", "--results", tmp_path / "results") == 1
     said = capsys.readouterr()
-    assert "in_flight=8" in said.out
+    table = [line.split() for line in said.out.splitlines()]
+    assert ["in_flight=8", "1"] in [words[:2] for words in table]
+    assert ["in_flight=21", "failed", "–", "–", "–"] in table
     assert "Failed: in_flight=21: `run.in_flight` must be at most the number of clients (20), got 21." in said.err
     facts = json.loads((tmp_path / "results" / "sweep.json").read_text())
     assert sorted("failed" in cell for cell in facts["cells"].values()) == [False, True]
+    assert f"1 of 2 cells failed; {tmp_path / 'sweep' / 'sweep.json'} says more." in said.err
+
+
+def test_of_a_network_that_raises_the_exception_is_told_and_its_note(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "exploding.py").write_text(
+        "import torch\n"
+        "class Net(torch.nn.Linear):\n"
+        "    def __init__(self):\n"
+        "        super().__init__(64, 10)\n"
+        "    def forward(self, x):\n"
+        "        if len(x) > 9:  # more than it is tried with before the run begins\n"
+        "            raise ValueError('boom inside forward')\n"
+        "        return super().forward(x.flatten(1))\n"
+    )
+    path = tmp_path / "sweep.toml"
+    path.write_text(tomli_w.dumps({**TINY, "model": {"name": "exploding:Net"}, "sweep": {"grid": {"run.seed": [1]}}}))
+    assert command(monkeypatch, "sweep", path, "-o", tmp_path / "sweep") == 1
+    said = capsys.readouterr().err
+    assert "Failed: seed 1: ValueError: boom inside forward\nThis was in `task`: Classification.loss, of " in said
+    (cell,) = json.loads((tmp_path / "sweep" / "sweep.json").read_text())["cells"].values()
+    assert cell["failed"].startswith("Traceback")
+
+
+def test_of_a_process_that_dies_its_last_words_are_kept_and_no_warning_of_ours(tmp_path: Path) -> None:
+    (tmp_path / "dying.py").write_text(
+        "import os, sys\ndef net():\n    print('last words', file=sys.stderr)\n    os._exit(3)\n"
+    )
+    path = tmp_path / "sweep.toml"
+    path.write_text(tomli_w.dumps({**TINY, "model": {"name": "dying:net"}, "sweep": {"grid": {"run.seed": [1]}}}))
+    outcome = afbs.sweep(path, folder=tmp_path / "sweep", progress=False)
+    assert outcome.failed == {"seed 1": "last words\nIts process ended: exit code 3."}
 
 
 def test_objects_of_ones_own_travel_to_their_cells(tmp_path: Path) -> None:
@@ -211,3 +264,29 @@ def test_a_mean_of_fewer_seeds_than_there_are_says_so(whole: afbs.Outcome) -> No
     columns = {"odd": lambda result: 7.0 if result.summary()["seed"] == 1 else None}
     text = markdown(replace(whole, columns=columns))
     assert text.count("| 7.0000 (1/2) |") == 2
+
+
+@pytest.mark.parametrize("place", ["sweep", "sweep/results", ".", "other", "sweep.toml", "sweep.toml/below"])
+def test_results_among_runs_or_in_a_file_are_refused_before_anything_is_run(
+    place: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("afbs.sweeps.local.LocalRunner.start", None)
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "sweep.lock").touch()
+    path = file(tmp_path, GRID)
+    assert command(monkeypatch, "sweep", path, "--folder", "sweep", "--results", place) == 2
+    assert f"`--results` {place} " in capsys.readouterr().err
+    assert not (tmp_path / "sweep").exists()
+
+
+def test_a_report_that_is_a_folder_is_refused_before_anything_is_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = file(tmp_path, GRID)
+    plain = toml(tmp_path)
+    for name, source, option in (("sweep", path, "--folder"), ("compare", plain, "--runs")):
+        assert command(monkeypatch, name, source, option, tmp_path / name, "--report", tmp_path) == 2
+        assert "it must be a file, as in report.html" in capsys.readouterr().err
+    assert not (tmp_path / "sweep").exists()
+    assert not (tmp_path / "compare").exists()

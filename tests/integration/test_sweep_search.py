@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import tomli_w
 from sklearn.datasets import load_digits
 
 import afbs
@@ -17,8 +18,9 @@ from afbs.interfaces import Source
 from afbs.sweeps import Cell, Sweep
 from afbs.sweeps.searching import searched
 from afbs.sweeps.settings import described
+from afbs.sweeps.sweeping import planned
 from afbs.types import Dataset
-from tiny import TINY, settings
+from tiny import TINY, command, settings
 
 SEARCH = {"trials": 6, "batch": 2, "space": {"training.lr": {"low": 0.01, "high": 1.0, "log": True}}}
 Enough = Callable[[Cell, Path], bool]
@@ -168,6 +170,28 @@ def test_a_trial_that_does_worse_than_most_is_given_up_early(tmp_path: Path) -> 
 def test_what_is_wrong_with_a_search_is_said(changes: dict[str, Any], words: str, tmp_path: Path) -> None:
     with pytest.raises(afbs.UserError, match=words):
         search(tmp_path, **changes)
+
+
+def test_a_baseline_that_is_no_arm_is_found_before_anything_is_tried(tmp_path: Path) -> None:
+    sweep = {"grid": {"algorithm.name": ["afbs", "fedbuff"]}, "search": SEARCH}
+    with pytest.raises(afbs.UserError, match=r"there is no arm 'tuned'; there are: .*; 'fedbuff, tuned'\."):
+        afbs.sweep({**TINY, "sweep": {**sweep, "baseline": "tuned"}}, folder=tmp_path / "sweep", progress=False)
+    assert not (tmp_path / "sweep").exists()
+    assert planned(described({**TINY, "sweep": {**sweep, "baseline": "afbs, tuned"}})).baseline == "afbs, tuned"
+
+
+def test_what_a_search_found_is_told_under_the_table_and_kept_with_the_results(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    table = {"search": {"trials": 1, "space": {"training.lr": [0.05]}}, "name": "mine"}
+    path = tmp_path / "mine.toml"
+    path.write_text(tomli_w.dumps({**TINY, "sweep": table}))
+    results = tmp_path / "results"
+    assert command(monkeypatch, "sweep", path, "--folder", tmp_path / "sweep", "--results", results) == 0
+    assert "mine, tuned: training.lr = 0.05\n" in capsys.readouterr().out
+    kept = json.loads((results / "trials.json").read_text())
+    assert kept["best"] == {"mine": {"training.lr": 0.05}}
+    assert len(kept["trials"]) == 1
 
 
 @pytest.mark.long

@@ -95,6 +95,11 @@ def test_data_in_memory_are_part_of_an_id() -> None:
         ({"grid": {"run.seed": [1, 1]}}, "has 1 twice"),
         ({"grid": {"training.rate": [1.0]}}, "cell 'rate=1': There is no setting `training.rate`"),
         ({"alternatives": {"a": 3}}, "must be a table of settings"),
+        (
+            {"alternatives": {"a": {"training.lr": 1}}, "grid": {"training.lr": [2]}},
+            "a` sets `training.lr`",
+        ),
+        ({"alternatives": {"a": {"training": {"lr": 1}}}, "grid": {"training.lr": [2]}}, "take it out of one of them"),
         ({"test": "anova"}, "`sweep.test`"),
         ({"grid": {"run.seed": list(range(1000)), "training.lr": [float(i + 1) for i in range(1000)]}}, "1,000,000"),
         ({"grid": 3}, r"`\[sweep.grid\]` must be a table, got 3"),
@@ -108,6 +113,30 @@ def test_what_is_wrong_with_a_sweep_is_said(table: Any, words: str) -> None:
         cells(table)
 
 
+@pytest.mark.parametrize(
+    ("overrides", "words"),
+    [
+        ({"training.lr": 0.5}, r"`training\.lr` cannot be set for the whole sweep: it varies in `\[sweep\.grid\]`"),
+        ({"training": {"lr": 0.5}}, r"`training\.lr` .* `\[sweep\.grid\]`"),
+        ({"run.seed": 5}, r"`run\.seed` .* `\[sweep\.grid\]`"),
+        ({"algorithm.name": "fedbuff"}, r"`algorithm\.name` .* `\[sweep\.alternatives\.plain\]`"),
+        ({"algorithm": "fedbuff"}, r"`algorithm\.name` .* `\[sweep\.alternatives\.plain\]`"),
+        ({"algorithm": object()}, r"`algorithm\.name` .* `\[sweep\.alternatives\.plain\]`"),
+        ({"training.epochs": 3}, r"`training\.epochs` .* `\[sweep\.search\.space\]`"),
+    ],
+)
+def test_what_varies_cannot_be_set_for_all_cells(overrides: dict[str, Any], words: str) -> None:
+    alternatives = {"plain": {"algorithm": {"name": "fedavg"}}, "own": {"algorithm.name": "fedasync"}}
+    sweep = {
+        "grid": {"training.lr": [0.05, 0.1], "run.seed": [1, 2]},
+        "alternatives": alternatives,
+        "search": {"space": {"training.epochs": [1, 2]}},
+    }
+    with pytest.raises(afbs.UserError, match=words):
+        cells(sweep, **overrides)
+    assert len(cells(sweep, **{"partition.clients": 10, "algorithm": {}, "training": {"batch_size": 8}})) == 8
+
+
 @pytest.mark.parametrize("name", ["/", "..", "../elsewhere", "a/b", "a\0b", "é" * 101])
 def test_a_sweep_is_not_called_what_no_folder_can_be(name: str) -> None:
     with pytest.raises(afbs.UserError, match=r"`sweep.name` must be a name that a folder can have"):
@@ -117,13 +146,30 @@ def test_a_sweep_is_not_called_what_no_folder_can_be(name: str) -> None:
 
 
 def test_a_baseline_must_be_an_arm() -> None:
-    with pytest.raises(afbs.UserError, match="there is no arm 'fedavg'; there are: a"):
-        Sweep("mine", {"a": TINY}, baseline="fedavg")
+    with pytest.raises(afbs.UserError, match="there is no arm 'fedavg'; there are: 'a, lr=1'; 'b'"):
+        Sweep("mine", {"a, lr=1": TINY, "b": settings(training__lr=0.3)}, baseline="fedavg")
 
 
 def test_cells_that_differ_by_their_seed_are_one_arm() -> None:
     mine = Sweep("mine", {"a": TINY, "b": settings(run__seed=2), "c": settings(training__lr=0.3)})
     assert [(cell.name, cell.arm) for cell in mine.cells] == [("a", "a"), ("b", "a"), ("c", "c")]
+
+
+def test_settings_of_the_sweep_can_be_set_like_others() -> None:
+    table = {"metric": "final", "grid": {"training.lr": [0.1, 0.2]}, "search": {"trials": 9}}
+    changes = {"sweep.metric": "best", "sweep.grid.training.lr": [0.3], "sweep.search.trials": 2}
+    chosen = described({**TINY, "sweep": table}, changes).settings
+    assert (chosen.metric, chosen.grid, chosen.search) == ("best", {"training.lr": [0.3]}, {"trials": 2})
+    assert table == {"metric": "final", "grid": {"training.lr": [0.1, 0.2]}, "search": {"trials": 9}}
+    with pytest.raises(afbs.UserError, match=r"There is no setting `sweep\.metrik`.*did you mean 'metric'"):
+        described({**TINY, "sweep": table}, {"sweep.metrik": "best"})
+
+
+def test_a_file_without_a_sweep_is_not_swept() -> None:
+    with pytest.raises(afbs.UserError, match=r"There is no table `\[sweep\]`"):
+        afbs.sweep(TINY)
+    with pytest.raises(afbs.UserError, match=r"^There is no table `\[sweeps\]`.*did you mean 'sweep'"):
+        afbs.sweep({**TINY, "sweeps": {}})
 
 
 def test_a_configuration_with_a_sweep_is_not_run_as_one(tmp_path: Path) -> None:

@@ -68,3 +68,20 @@ def test_where_nothing_can_be_said_nothing_is(test: str) -> None:
 def test_a_seed_without_a_number_is_in_no_pair() -> None:
     difference, _ = paired({1: 0.5, 2: math.nan, 3: 0.7}, {1: 0.4, 2: 0.1, 3: 0.6}, "t")
     assert difference == pytest.approx(0.1)
+
+
+@pytest.mark.parametrize("first", range(300, 340))
+def test_differences_that_are_equal_but_for_rounding_have_no_p(first: int) -> None:
+    """Of 355 samples both seeds have seven more right; as floats the differences are rarely the same."""
+    mine = {1: (first + 7) / 355, 2: (first + 12) / 355}
+    other = {1: first / 355, 2: (first + 5) / 355}
+    difference, p = paired(mine, other, "t")
+    assert difference == pytest.approx(7 / 355)
+    assert math.isnan(p)
+
+
+def test_wilcoxons_ranks_are_shared_by_differences_that_are_equal_but_for_rounding() -> None:
+    """0.1 + 0.2 is not 0.3 to a computer. Of five equal differences one is negative: 12 of 2⁵ signs are as extreme."""
+    other = dict.fromkeys(range(5), 0.3)
+    mine = {0: 0.2, 1: 0.4, 2: 0.3 + 0.1, 3: 0.1 + 0.3, 4: 0.1 + 0.2 + 0.1}
+    assert paired(mine, other, "wilcoxon")[1] == pytest.approx(12 / 32)

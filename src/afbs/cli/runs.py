@@ -16,7 +16,7 @@ from rich.table import Table
 
 from afbs.cli._settings import Settings, parsed
 from afbs.cli._telling import explained, note
-from afbs.cli.sweep import end_if_failed
+from afbs.cli.sweep import end_if_failed, refuse_report
 from afbs.metrics import ACCURACY, Metric
 from afbs.types import UserError
 
@@ -76,6 +76,7 @@ def compare(
     """
     from afbs.sweeps.comparing import compared
 
+    refuse_report(report)
     configs = _configs(files, parsed(settings), algorithms, seeds)
     with explained():
         outcome = compared(configs, runs=runs, on_note=note)
@@ -167,18 +168,43 @@ def _print_facts(facts: ResultFile) -> None:
 def _configs(files: Sequence[Path], overrides: dict[str, Any], algorithms: str, seeds: str) -> list[Config]:
     from afbs.config import load
 
+    for option, given, path in (("--algorithms", algorithms, "algorithm.name"), ("--seeds", seeds, "run.seed")):
+        if given and path in overrides:
+            raise UserError(f"`--set {path}` and `{option}` say the same thing twice: one of them is enough.")
     chosen: list[dict[str, Any]] = [{"algorithm.name": name.strip()} for name in algorithms.split(",") if name.strip()]
     repeated = [{"run.seed": _number(seed)} for seed in seeds.split(",") if seed.strip()]
-    configs = []
-    for file in files:
-        for algorithm in chosen or [{}]:
-            for seed in repeated or [{}]:
-                config = load(file, {**algorithm, **seed, **overrides})
-                if algorithm or seed:
-                    name = "-".join(str(value) for value in (*algorithm.values(), *seed.values()))
-                    config = load(config, {"name": name if len(files) == 1 else f"{file.stem}-{name}"})
-                configs.append(config)
-    return configs
+    _refuse_twice("FILE.toml", [str(file.resolve()) for file in files])
+    _refuse_twice("--algorithms", [each["algorithm.name"] for each in chosen])
+    _refuse_twice("--seeds", [each["run.seed"] for each in repeated])
+    if chosen or repeated:
+        labels = _labels(files)
+        return [
+            load(file, {**algorithm, **seed, **overrides, "name": _joined(label, algorithm, seed)})
+            for file, label in zip(files, labels if len(files) > 1 else [""], strict=True)
+            for algorithm in chosen or [{}]
+            for seed in repeated or [{}]
+        ]
+    configs = [load(file, overrides) for file in files]
+    if len({config.name for config in configs}) == len(files):
+        return configs
+    return [load(config, {"name": label}) for config, label in zip(configs, _labels(files), strict=True)]
+
+
+def _refuse_twice(option: str, given: Sequence[Any]) -> None:
+    """What is there twice would be run once."""
+    for place, value in enumerate(given):
+        if value in given[:place]:
+            raise UserError(f"`{option}`: {value} is there twice; once is enough, as a repeated run finds the same.")
+
+
+def _labels(files: Sequence[Path]) -> list[str]:
+    """What files are called in a table: their names, or where these are equal, their paths."""
+    stems = [file.stem for file in files]
+    return stems if len(set(stems)) == len(stems) else [str(file.with_suffix("")) for file in files]
+
+
+def _joined(label: str, *changes: Mapping[str, Any]) -> str:
+    return "-".join(filter(None, [label, *(str(value) for change in changes for value in change.values())]))
 
 
 def _number(text: str) -> int:

@@ -1,7 +1,7 @@
 """One cell in a process of its own: run anew or taken up again, telling its sweep how far it has come.
 
-Started by `local` as `python -m afbs.sweeps._cell SOCKET`, an inherited file descriptor. When the socket closes, the
-sweep has ended, however it ended: the cell then saves itself and ends, too.
+Started by `local` with its socket, an inherited file descriptor. When the socket closes, the sweep has ended, however
+it ended: the cell then saves itself and ends, too.
 """
 
 from __future__ import annotations
@@ -144,7 +144,3 @@ def _end_with(connection: Connection) -> None:
     with suppress(EOFError, OSError):
         connection.recv()
     os.kill(os.getpid(), signal.SIGTERM)
-
-
-if __name__ == "__main__":
-    main()

@@ -82,7 +82,7 @@ def _log(console: Console, name: str, cores: int) -> Display:
 def _estimate(state: State, cores: int) -> str:
     assert state.left is not None
     rest = state.total - state.done - state.failed
-    return f"{rest} cells to go: about {clock(state.left)} on {cores} core{'s' * (cores > 1)}, as measured so far."
+    return f"{counted(rest)} to go: about {clock(state.left)} on {cores} core{'s' * (cores > 1)}, as measured so far."
 
 
 def _text(state: State) -> str:
@@ -90,6 +90,10 @@ def _text(state: State) -> str:
     ended = state.done + state.failed >= state.total
     left = "" if ended else f" · {clock(state.left)} left" if state.left is not None else " · measuring"
     return f"{state.done}/{state.total} cells{failed}{left}"
+
+
+def counted(cells: int) -> str:
+    return f"{cells} cell{'s' * (cells != 1)}"
 
 
 def clock(seconds: float) -> str:

@@ -82,7 +82,7 @@ class CellProcess:
         threads = dict.fromkeys(_THREADS, "1")
         try:
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "afbs.sweeps._cell", str(theirs.fileno())],
+                [sys.executable, "-c", "from afbs.sweeps._cell import main; main()", str(theirs.fileno())],
                 pass_fds=(theirs.fileno(),),
                 env={**os.environ, **threads, "PYTHONPATH": path},
                 stdin=subprocess.DEVNULL,

@@ -36,6 +36,8 @@ class Outcome:
     metric: str = "final"
     test: Literal["t", "wilcoxon"] = "t"
     columns: Mapping[str, Measure] = field(default_factory=dict)
+    search: Mapping[str, Any] = field(default_factory=dict)
+    """What a search found: `best` settings by arm, and its `trials`."""
 
     @property
     def watched(self) -> Metric:

@@ -4,6 +4,7 @@ table.csv, table.md   a row an arm
 cells.csv             a row a cell, with the sha256 of its final model
 curves.csv            a row an evaluation
 sweep.json            how arms were compared, versions, digests of data and settings
+trials.json           what a search tried, and what it found best for each arm
 cells/<id>/           a run folder without its orders and steps; `afbs report` reads it like any other
 """
 
@@ -25,8 +26,23 @@ from afbs.types import UserError
 
 _MOST_CLIENTS = 2000
 """More clients than this are not listed: a million of them would not be small."""
+_LIGHT = ("config.toml", "result.json", "meta.json", "events.jsonl")
+"""What is kept of a run folder."""
 _BOOKKEEPING = ("wall", "folder")
 """Columns that differ between two sweeps that found the same."""
+
+
+def refuse_place(results: Path, sweep: Path) -> None:
+    """Refuses a place for results that cannot be one, before anything is run. Results among run folders would replace
+    them."""
+    place, folder = results.resolve(), sweep.resolve()
+    swept = next((path for path in (place, *place.parents) if path == folder or (path / "sweep.lock").exists()), None)
+    if swept is not None or place in folder.parents:
+        where = f"in the folder of a sweep, {swept}" if swept else f"around the sweep's folder, {sweep}"
+        raise UserError(f"`--results` {results} is {where}: results need a folder of their own, as in results/mine.")
+    nearest = next(path for path in (place, *place.parents) if path.exists())
+    if not nearest.is_dir():
+        raise UserError(f"`--results` {results} must be a folder, but {nearest} is a file.")
 
 
 def write(outcome: Outcome, folder: Path) -> None:
@@ -37,6 +53,9 @@ def write(outcome: Outcome, folder: Path) -> None:
         _put(folder / "table.md", markdown(outcome))
         _put(folder / "cells.csv", outcome.cells.drop(columns=list(_BOOKKEEPING)).to_csv(lineterminator="\n"))
         _put(folder / "curves.csv", _curves(outcome))
+        if outcome.search:
+            _put(folder / "trials.json", _text(outcome.search))
+        _clear(outcome, folder)
         _put(folder / "sweep.json", _text(_facts(outcome)))
         for key, result in outcome.results.items():
             _light(result, folder / "cells" / key)
@@ -52,7 +71,8 @@ def markdown(outcome: Outcome) -> str:
 
 
 def grid(outcome: Outcome, measures: Sequence[str] = ()) -> tuple[list[str], list[list[str]]]:
-    """The table as text: a heading and rows. Columns in which nobody has anything are left out."""
+    """The table as text: a heading and rows. Columns in which nobody has anything are left out; arms of which no cell
+    ended because they failed are not."""
     columns: dict[str, list[str]] = {"": [], "seeds": []}
     found = {measure: outcome.rows(measure) for measure in measures or outcome.measures}
     for arm, row in outcome.table.iterrows():
@@ -69,7 +89,11 @@ def grid(outcome: Outcome, measures: Sequence[str] = ()) -> tuple[list[str], lis
             columns.setdefault(against, []).append(_difference(unit, row["difference"]))
             columns.setdefault("p", []).append(_number(row["p"], ".3g"))
     kept = {name: values for name, values in columns.items() if any(value != "–" for value in values)}
-    return list(kept), [list(line) for line in zip(*kept.values(), strict=True)]
+    lines = {line[0]: list(line) for line in zip(*kept.values(), strict=True)}
+    failed = {cell.arm for cell in outcome.everybody if cell.name in outcome.failed}
+    for arm in failed - set(lines):
+        lines[arm] = [arm, "failed", *["–"] * (len(kept) - 2)]
+    return list(kept), [lines[arm] for arm in dict.fromkeys(cell.arm for cell in outcome.everybody) if arm in lines]
 
 
 def _called(outcome: Outcome, measure: str) -> str:
@@ -146,10 +170,22 @@ def _facts(outcome: Outcome) -> dict[str, Any]:
     }
 
 
+def _clear(outcome: Outcome, folder: Path) -> None:
+    """Cells that this sweep wrote here before and has no more are removed; anything else is left alone."""
+    try:
+        before = json.loads((folder / "sweep.json").read_text())
+        gone = set(before["cells"]) - set(outcome.results) if before["name"] == outcome.name else set()
+    except (OSError, ValueError, KeyError, TypeError):
+        return
+    for path in (folder / "cells").glob("*"):
+        ours = path.name in gone and path.is_dir() and not path.is_symlink()
+        if ours and {file.name for file in path.iterdir()} <= set(_LIGHT):
+            shutil.rmtree(path)
+
+
 def _light(result: Result, folder: Path) -> None:
     """A run folder with its evaluations alone."""
-    shutil.rmtree(folder, ignore_errors=True)
-    folder.mkdir(parents=True)
+    folder.mkdir(parents=True, exist_ok=True)
     for name in ("config.toml", "result.json"):
         shutil.copyfile(result.folder / name, folder / name)
     meta = json.loads((result.folder / "meta.json").read_text())

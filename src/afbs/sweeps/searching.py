@@ -90,6 +90,7 @@ class Study:
             pruner=_pruner(chosen.pruner, base.evaluation.points // 4),
             load_if_exists=True,
         )
+        self._place = journal.parent
         self._going: dict[str, Any] = {}
 
     @property
@@ -151,7 +152,8 @@ class Study:
     def best(self) -> dict[str, Any]:
         state = _optuna().trial.TrialState
         if not self.study.get_trials(deepcopy=False, states=(state.COMPLETE,)):
-            raise UserError(f"`sweep.search`: not one trial of {self.arm!r} ended; see `search/sweep.json` for why.")
+            why = self._place / "sweep.json"
+            raise UserError(f"`sweep.search`: not one trial of {self.arm!r} ended; {why} says why.")
         return dict(self.study.best_trial.params)
 
     def rows(self) -> list[dict[str, Any]]:
@@ -210,10 +212,16 @@ def searched(
     best = {study.arm: study.best() for study in studies}
     rows = [row for study in studies for row in study.rows()]
     (place / "trials.json").write_text(json.dumps({"best": best, "trials": rows}, indent=2) + "\n")
+    return with_tuned(cells, best)
+
+
+def with_tuned(cells: Sequence[Cell], best: Mapping[str, Mapping[str, Any]]) -> list[Cell]:
+    """Each arm as it was written, and with what was found best for it."""
     tuned = []
     for cell in cells:
         name = cell.name.replace(cell.arm, f"{cell.arm}, {TUNED}", 1)
-        tuned.append(Cell(name, load(cell.config, {**best[cell.arm], "name": name}), f"{cell.arm}, {TUNED}"))
+        changes = {**best.get(cell.arm, {}), "name": name}
+        tuned.append(Cell(name, load(cell.config, changes), f"{cell.arm}, {TUNED}"))
     return [*cells, *tuned]
 
 

@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal, get_type_hints
 from annotated_types import Ge
 
 from afbs import registry
-from afbs.config import load
+from afbs.config import TABLES, load
 from afbs.files import ENCODING, path_of, toml
 from afbs.sweeps.cells import Cell
 from afbs.types import UserError
@@ -63,8 +63,8 @@ class Described:
     modules: tuple[Path, ...] = ()
 
 
-def described(source: Mapping[str, Any] | str | Path) -> Described:
-    """A configuration with a table `[sweep]`, from a file or as tables."""
+def described(source: Mapping[str, Any] | str | Path, overrides: Mapping[str, Any] | None = None) -> Described:
+    """A configuration with a table `[sweep]`, from a file or as tables. Overrides are of settings `sweep.…`."""
     if isinstance(source, Mapping):
         tables, called = dict(source), "sweep"
         modules: tuple[Path, ...] = ()
@@ -77,10 +77,25 @@ def described(source: Mapping[str, Any] | str | Path) -> Described:
         except (OSError, UnicodeDecodeError) as error:
             raise UserError(f"{path} cannot be read: {error}.") from error
         modules, called = (path.parent, Path()), path.stem
-    chosen = _checked(tables.pop("sweep", {}))
+    unknown = next((key for key in tables if key not in (*TABLES, "name", "sweep")), None)
+    if unknown is not None:
+        raise UserError(f"There is no table `[{unknown}]`{registry.hint(unknown, [*TABLES, 'name', 'sweep'])}")
+    if "sweep" not in tables and not overrides:
+        raise UserError("There is no table `[sweep]`, which says what varies; a single run is what `afbs run` is for.")
+    chosen = _checked(_with(tables.pop("sweep", {}), overrides or {}))
     if not chosen.name:
         chosen = SweepSettings(**{**_given(chosen), "name": called})
     return Described(chosen, tables, modules)
+
+
+def _with(table: Any, overrides: Mapping[str, Any]) -> Any:
+    """The table with single settings changed: `sweep.metric`, `sweep.search.trials`, `sweep.grid.training.lr`."""
+    if not isinstance(table, Mapping):
+        return table
+    for path, value in overrides.items():
+        key, _, below = path.removeprefix("sweep.").partition(".")
+        table = {**table, key: {**_table(key, table.get(key, {})), below: value} if below else value}
+    return table
 
 
 def expanded(what: Described, overrides: Mapping[str, Any] | None = None) -> list[Cell]:
@@ -89,6 +104,7 @@ def expanded(what: Described, overrides: Mapping[str, Any] | None = None) -> lis
     points = math.prod(len(values) for values in chosen.grid.values()) * max(1, len(chosen.alternatives))
     if points > _MOST:
         raise UserError(f"`[sweep]` has {points:,} cells; at most {_MOST:,} would do.")
+    _refuse_settled(chosen, overrides or {})
     cells = []
     for alternative, point in _points(chosen):
         changes = {**chosen.alternatives.get(alternative, {}), **point}
@@ -101,6 +117,35 @@ def expanded(what: Described, overrides: Mapping[str, Any] | None = None) -> lis
             raise UserError(f"`[sweep]`, cell {name!r}: {error}") from None
         cells.append(Cell(name, config, arm or chosen.name))
     return cells
+
+
+def _refuse_settled(chosen: SweepSettings, overrides: Mapping[str, Any]) -> None:
+    """What varies cannot be set for all cells: they would all have the same, under names that say otherwise."""
+    space = chosen.search.get("space", {})
+    places: dict[str, list[Mapping[str, Any]]] = {
+        "[sweep.grid]": [{path: value} for path, values in chosen.grid.items() for value in values],
+        **{f"[sweep.alternatives.{name}]": [changes] for name, changes in chosen.alternatives.items()},
+        "[sweep.search.space]": [dict.fromkeys(space)] if isinstance(space, Mapping) else [],
+    }
+    for place, varied in places.items():
+        for changes in varied:
+            if path := _clash(overrides, changes):
+                raise UserError(f"`{path}` cannot be set for the whole sweep: it varies in `{place}`. Change it there.")
+
+
+def _clash(changes: Mapping[str, Any], others: Mapping[str, Any]) -> str | None:
+    """A setting that both change."""
+    mine = set(_paths(changes))
+    return next((path for path in _paths(others) if path in mine or path.partition(".")[0] in mine), None)
+
+
+def _paths(changes: Mapping[str, Any]) -> Iterator[str]:
+    """Which settings are changed, by tables or singly: `training.lr`; a table's name where an object stands for it."""
+    for path, value in changes.items():
+        if isinstance(value, Mapping) and "." not in path:
+            yield from (f"{path}.{key}" for key in value)
+        else:
+            yield f"{path}.name" if isinstance(value, str) and "." not in path else path
 
 
 def _points(chosen: SweepSettings) -> Iterator[tuple[str, dict[str, Any]]]:
@@ -155,6 +200,11 @@ def _checked(given: Any) -> SweepSettings:
     for name, changes in values.get("alternatives", {}).items():
         if not isinstance(changes, Mapping):
             raise UserError(f"`sweep.alternatives.{name}` must be a table of settings, got {registry.short(changes)}.")
+        for path, options in values.get("grid", {}).items():
+            if clash := next(filter(None, (_clash(changes, {path: value}) for value in options)), None):
+                raise UserError(
+                    f"`sweep.alternatives.{name}` sets `{clash}`, which varies in the grid: take it out of one of them."
+                )
     return SweepSettings(**values)
 
 

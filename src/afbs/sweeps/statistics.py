@@ -11,6 +11,9 @@ import numpy as np
 Values = Mapping[str, Mapping[int, float]]
 """For each arm, a number for each seed; nan where there is none."""
 
+_ROUNDING = 1e-12
+"""Of the values: what is smaller came of computing with floats."""
+
 
 class Row(NamedTuple):
     """One arm. `rank` is its mean rank over the seeds that all arms have, 1 the best; `p` that of the paired test."""
@@ -50,13 +53,15 @@ def paired(
         return math.nan, math.nan
     left, right = np.array(pairs).T
     gap = left - right
-    if len(gap) < 2 or (not np.ptp(gap) > 0 and not gap.any()):
-        return float(gap.mean()), math.nan
+    difference = float(gap.mean())
+    rounding = _ROUNDING * np.abs(pairs).max()
+    if len(gap) < 2 or np.abs(gap).max() <= rounding:
+        return difference, math.nan
     if test == "wilcoxon":
-        return float(gap.mean()), float(stats.wilcoxon(left, right).pvalue)
-    if not gap.std() > 0:
-        return float(gap.mean()), math.nan  # all seeds differ by the same: Student's t has no deviation to go by
-    return float(gap.mean()), float(stats.ttest_rel(left, right).pvalue)
+        return difference, float(stats.wilcoxon(np.round(gap / rounding)).pvalue)  # equal ones share a rank
+    if np.ptp(gap) <= rounding:
+        return difference, math.nan  # all seeds differ by the same: Student's t has no deviation to go by
+    return difference, float(stats.ttest_1samp(gap, 0.0).pvalue)
 
 
 def _ranks(values: Values, smaller: bool) -> dict[str, float]:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -12,10 +13,11 @@ from afbs.experiment import Interrupted
 from afbs.experiment.result import Result
 from afbs.sweeps.cells import Cell
 from afbs.sweeps.conducting import Conductor, Runner
-from afbs.sweeps.display import displayed
+from afbs.sweeps.display import counted, displayed
 from afbs.sweeps.ledger import Ledger, claim, folder_of
 from afbs.sweeps.local import LocalRunner
 from afbs.sweeps.outcome import Measure, Outcome, measures_of
+from afbs.sweeps.results import refuse_place, write
 from afbs.sweeps.settings import Described, described, expanded
 from afbs.types import UserError
 
@@ -62,9 +64,10 @@ class Sweep:
         made = _cells(cells) if isinstance(cells, Mapping) else tuple(cells)
         if not made:
             raise UserError("`sweep`: there are no cells; at least one is needed.")
-        arms = {cell.arm for cell in made}
+        arms = dict.fromkeys(cell.arm for cell in made)
         if baseline and baseline not in arms:
-            raise UserError(f"`sweep.baseline`: there is no arm {baseline!r}; there are: {', '.join(sorted(arms))}.")
+            named = "; ".join(map(repr, arms))
+            raise UserError(f"`sweep.baseline`: there is no arm {baseline!r}; there are: {named}.")
         watched = {cell.config.task.metrics[0].name: cell for cell in reversed(made)}
         if len(watched) > 1:
             about = " and ".join(f"{cell.name!r} about {name!r}" for name, cell in reversed(watched.items()))
@@ -100,14 +103,17 @@ class Sweep:
         committed is written there as well. A cell under way is given up when `enough`, told its folder, says so.
         """
         place = Path(folder) if folder else folder_of(self.name)
+        if results is not None:
+            refuse_place(Path(results), place)
         with Ledger(place, self.name, self.cells) as ledger:
             done = [cell for cell in self.cells if ledger.is_done(cell)]
-            if done and on_note:
-                on_note(f"{len(done)} of {len(self.cells)} cells were done before, in {place}.")
+            if on_note:
+                before = f"{len(done)} of {len(self.cells)} cells were done before"
+                on_note(f"{before if done else counted(len(self.cells))}, in {place}.")
             runner = self._runner()
-            number = self.cores or runner.cores
-            with displayed(self.name, number, progress) as display:
-                conductor = Conductor(self.cells, ledger, runner, number, display, enough)
+            cores = self.cores or runner.cores
+            with displayed(self.name, cores, progress) as display:
+                conductor = Conductor(self.cells, ledger, runner, cores, display, enough)
                 try:
                     complete = conductor.go()
                 except KeyboardInterrupt:
@@ -119,8 +125,6 @@ class Sweep:
             failed = {cell.name: ledger.failed[cell.id] for cell in self.cells if cell.id in ledger.failed}
         outcome = self.outcome(place, failed)
         if results is not None:
-            from afbs.sweeps.results import write
-
             write(outcome, Path(results))
         return outcome
 
@@ -151,30 +155,49 @@ def sweep(
 
     With a table `[sweep.search]` settings are searched first.
     """
-    what = described(source)
+    what = described(source, {path: value for path, value in overrides.items() if path.startswith("sweep.")})
+    overrides = {path: value for path, value in overrides.items() if not path.startswith("sweep.")}
     place = Path(folder) if folder else folder_of(what.settings.name)
-    number = what.settings.cores if cores is None else cores
-    cells = _searched(what, overrides, place, number, progress) if what.settings.search else expanded(what, overrides)
-    chosen = what.settings
-    whole = Sweep(
+    if results is not None:
+        refuse_place(Path(results), place)
+    whole = planned(what, overrides, cores)
+    if what.settings.search:
+        whole = replace(whole, cells=_searched(what, overrides, place, whole, progress))
+    outcome = whole.run(place, progress=progress, on_note=on_note)
+    if what.settings.search:
+        outcome = replace(outcome, search=json.loads((place / "search" / "trials.json").read_text()))
+    if results is not None:
+        write(outcome, Path(results))
+    return outcome
+
+
+def planned(what: Described, overrides: Mapping[str, Any] | None = None, cores: int | None = None) -> Sweep:
+    """The sweep that a table describes. Settings that are to be searched are as they were written."""
+    chosen, cells = what.settings, expanded(what, overrides)
+    if chosen.search:
+        from afbs.sweeps.searching import with_tuned
+
+        cells = with_tuned(cells, {})
+    return Sweep(
         chosen.name,
         cells,
         baseline=chosen.baseline,
         metric=chosen.metric,
         test=chosen.test,
-        cores=number,
+        cores=chosen.cores if cores is None else cores,
         runner=chosen.runner,
         address=chosen.address,
     )
-    return whole.run(place, results=results, progress=progress, on_note=on_note)
 
 
-def _searched(what: Described, overrides: Mapping[str, Any], place: Path, cores: int, progress: bool) -> Sequence[Cell]:
+def _searched(
+    what: Described, overrides: Mapping[str, Any], place: Path, whole: Sweep, progress: bool
+) -> Sequence[Cell]:
     from afbs.sweeps.searching import searched
 
     def run(batch: Sequence[Cell], folder: Path, enough: Callable[[Cell, Path], bool]) -> Mapping[str, Result]:
-        chosen = what.settings
-        trials = Sweep(f"{chosen.name}, search", batch, cores=cores, runner=chosen.runner, address=chosen.address)
+        name = f"{whole.name}, search"
+        trials = Sweep(name, batch, cores=whole.cores, runner=whole.runner, address=whole.address)
         return trials.run(folder, progress=progress, enough=enough).results
 
     with claim(place / "search", place / "search.lock"):
