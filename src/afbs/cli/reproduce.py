@@ -42,9 +42,9 @@ def reproduce(
 ) -> None:
     """The paper's tables and figures from runs of our own, each figure beside the published one.
 
-    Runs that several of them need are done once, and those in the results folder not
-    again. The same command goes on where it stopped; Ctrl-C saves everything. Real data
-    sets must be there: afbs data get.
+    Runs that several of them need are done once, and those in the results folder not again.
+
+    The same command goes on where it stopped; Ctrl-C saves everything. Real data sets must be there: afbs data get.
     """
     from afbs.reproduce import EXHIBITS, Choice, collected, refuse, reproduced, suited
 
