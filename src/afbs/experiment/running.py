@@ -122,6 +122,9 @@ def resume(
         checkpoint = None
         if known is not None:
             checkpoint, complaints = load_checkpoint(path, provenance.identity(config, data))
+            if complaints and checkpoint is None:
+                complaints.append("No checkpoint is left to go on from: the run begins anew.")
+            complaints += provenance.other_kernels(known)
             for complaint in complaints:
                 if on_note:
                     on_note(complaint)
