@@ -15,6 +15,7 @@ import torch
 from torch import Tensor, nn
 
 import afbs
+from afbs.executors._failure import failure
 from afbs.interfaces import Algorithm, Partition, Source
 from afbs.record import writer
 from afbs.seeds import Key
@@ -185,7 +186,7 @@ def test_an_algorithm_that_lacks_a_method_is_refused(tmp_path: Path) -> None:
         afbs.run(TINY, runs=tmp_path, algorithm=Unfinished)
 
 
-def test_a_model_that_raises_fails_the_run_with_the_end_of_its_traceback(
+def test_a_model_that_raises_fails_the_run_with_its_own_line_its_traceback_and_the_command_that_goes_on(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "broken_net.py").write_text(
@@ -202,11 +203,43 @@ def test_a_model_that_raises_fails_the_run_with_the_end_of_its_traceback(
 
     (tmp_path / "broken.toml").write_text(tomli_w.dumps(tables))
     assert command(monkeypatch, "run", tmp_path / "broken.toml", "--runs", tmp_path / "runs") == 1
+    said = capsys.readouterr().err.splitlines()
+    (folder,) = (tmp_path / "runs").iterdir()
+    assert said[0] == "The run failed: A worker failed: ArithmeticError: the user's own bug"
+    assert said[1] == "Traceback (most recent call last):"
+    assert "broken_net.py" in "".join(said)
+    assert "ArithmeticError: the user's own bug" in said[2:]
+    assert said[-1].endswith(f"To go on: afbs resume {folder}")
+
+
+def test_a_worker_that_keeps_dying_ends_the_run_with_the_command_that_goes_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "deadly_net.py").write_text(
+        "import os\n"
+        "from torch import nn\n"
+        "class Deadly(nn.Linear):\n"
+        "    def __init__(self, shape, classes):\n"
+        "        super().__init__(64, classes)\n"
+        "    def forward(self, x):\n"
+        "        if self.training and 'OMP_NUM_THREADS' in os.environ: os._exit(7)\n"
+        "        return super().forward(x.flatten(1))\n"
+    )
+    tables = {**settings(executor__name="processes", executor__workers=1), "model": {"name": "deadly_net:Deadly"}}
+    import tomli_w
+
+    (tmp_path / "deadly.toml").write_text(tomli_w.dumps(tables))
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
+    assert command(monkeypatch, "run", tmp_path / "deadly.toml", "-o", tmp_path / "run") == 1
     said = capsys.readouterr().err
-    assert said.startswith("The run failed:")
-    assert "ArithmeticError: the user's own bug" in said
-    assert "broken_net.py" in said
-    assert len(said.splitlines()) <= 13
+    assert "the last one with exit code 7" in said
+    assert f"To go on: afbs resume {tmp_path / 'run'}" in said
+
+
+def test_the_own_line_of_an_exception_is_found_though_its_message_has_several() -> None:
+    trace = 'Traceback (most recent call last):\n  File "a.py", line 1, in f\n    g()\n    ^^^\nValueError: one\ntwo\n'
+    assert failure(trace) == f"A worker failed: ValueError: one\n{trace.rstrip()}"
+    assert failure("Killed\n") == "A worker failed: Killed\nKilled"
 
 
 def test_an_update_that_is_not_finite_is_rejected_and_recorded_and_the_rest_count(tmp_path: Path) -> None:

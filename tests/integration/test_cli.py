@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fcntl
+import inspect
 import os
 import pty
 import re
@@ -12,12 +13,16 @@ import subprocess
 import sys
 import termios
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
+import click
 import pytest
+import typer
 
 import afbs
 from afbs import experiment
+from afbs.cli import app
 from tiny import TINY, command, lines, run, settings, toml
 
 AFBS = [sys.executable, "-m", "afbs"]
@@ -210,6 +215,22 @@ def test_help_says_what_each_command_does(
     said = capsys.readouterr().out
     assert max(map(len, said.splitlines())) <= 80
     assert len([line for line in said.splitlines() if line.strip()]) >= 6
+
+
+def test_help_describes_every_argument_and_breaks_no_paragraph_in_mid_sentence() -> None:
+    for name, each in every_command(typer.main.get_command(app)):
+        arguments = [parameter for parameter in each.params if isinstance(parameter, click.Argument)]
+        assert all(getattr(argument, "help", None) for argument in arguments), name
+        for paragraph in inspect.cleandoc(each.help or "").split("\n\n"):
+            assert "\n" not in paragraph or max(map(len, paragraph.splitlines())) < 79, name
+
+
+def every_command(found: click.Command, name: str = "afbs") -> Iterator[tuple[str, click.Command]]:
+    if not isinstance(found, click.Group):
+        yield name, found
+        return
+    for word, inner in found.commands.items():
+        yield from every_command(inner, f"{name} {word}")
 
 
 def test_a_run_in_a_log_has_no_control_characters_and_no_bar(

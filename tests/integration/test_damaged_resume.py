@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 import shutil
 from pathlib import Path
@@ -91,3 +92,38 @@ def test_a_record_whose_unsealed_lines_were_moved_is_not_cut_in_the_middle_of_a_
     result = afbs.resume(folder, progress=False)
     assert result.params.tobytes() == runs[2].params.tobytes()
     assert tiny.lines(folder) == tiny.lines(runs[2].folder)
+
+
+@pytest.fixture
+def unended(tmp_path: Path) -> Path:
+    """A run with a checkpoint at every version that was killed before it wrote down its end."""
+    folder = tiny.run(tmp_path, **{"run.checkpoint_seconds": 0.0}).folder
+    (folder / "result.json").unlink()
+    return folder
+
+
+def test_a_run_whose_record_was_changed_before_every_checkpoint_begins_anew_and_says_so(unended: Path) -> None:
+    events = unended / "events.jsonl"
+    events.write_bytes(events.read_bytes().replace(b'"client":', b'"client": ', 1))
+    notes: list[str] = []
+    assert afbs.resume(unended, progress=False, on_note=notes.append).record.resumes == 0
+    assert "it is passed over" in notes[0]
+    assert "No checkpoint is left to go on from: the run begins anew." in notes
+
+
+def test_a_resume_with_other_native_kernels_says_that_bits_may_differ(unended: Path) -> None:
+    meta = json.loads((unended / "meta.json").read_text())
+    meta["machine"]["native"] = "another"
+    (unended / "meta.json").write_text(json.dumps(meta))
+    notes: list[str] = []
+    afbs.resume(unended, progress=False, on_note=notes.append)
+    assert any(note.startswith("The run began with native kernels for another, and here are") for note in notes)
+
+
+def test_a_resume_takes_settings_that_decide_nothing_and_no_others(
+    unended: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert tiny.command(monkeypatch, "resume", unended, "--set", "training.lr=0.5") == 2
+    assert "Only `[executor]`, `run.device` and `run.checkpoint_seconds` may change." in capsys.readouterr().err
+    several = ("--set", "executor.name=processes", "--set", "executor.workers=1", "--set", "run.checkpoint_seconds=5")
+    assert tiny.command(monkeypatch, "resume", unended, *several) == 0

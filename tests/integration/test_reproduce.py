@@ -171,6 +171,44 @@ def test_wrong_words_are_answered_with_the_nearest_right_ones(
         assert answer in " ".join(capsys.readouterr().err.split())
 
 
+def test_a_choice_that_nothing_fits_is_refused_with_what_there_is(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for words, answer in {
+        ("table2", "--clusters", "7"): "`--clusters`: table2 has no 7; it has 1, 2, 3, 5.",
+        ("table2", "--dataset", "sst2", "--clusters", "5"): "it has cifar10 with 1, cifar10 with 3,",
+        ("fig-buffer", "--dataset", "mnist"): "`--dataset`: fig-buffer has no mnist; it has cifar10.",
+        ("table3", "--methods", "fedavg"): "`--methods`: table3 has no fedavg; it has afbs.",
+        ("fig-stale", "--methods", "afbs"): "`--methods`: fig-stale leaves no such choice.",
+        ("table5", "--seeds", "2"): "`--seeds`: table5 leaves no such choice.",
+        ("fig-participation", "--dataset", "mnist"): "`--dataset`: fig-participation leaves no such choice.",
+        ("list", "table2"): "give it no other name",
+    }.items():
+        assert command(monkeypatch, "reproduce", *words, "--collect") == 2
+        assert answer in " ".join(capsys.readouterr().err.split())
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_of_everything_only_what_has_something_for_the_choice_is_collected(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert command(monkeypatch, "reproduce", "all", "--dataset", "sst2", "--collect") == 0
+    assert "Left out: `--dataset`: fig-buffer has no sst2; it has cifar10." in capsys.readouterr().out
+    assert not (tmp_path / "results" / "fig-buffer-sst2").exists()
+    assert (tmp_path / "results" / "table2-sst2").exists()
+
+
+def test_what_has_not_been_measured_is_not_called_measured(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert command(monkeypatch, "reproduce", "fig-cosine", "--collect") == 0
+    assert "Nothing has been measured yet." in capsys.readouterr().out
+    assert "| not measured yet |" in (tmp_path / "results" / "README.md").read_text()
+
+
 def test_killed_and_begun_again_it_ends_in_the_same_files(small: Path, tmp_path: Path) -> None:
     script = Path(__file__).parents[1] / "rehearsal.py"
     options = [*PART[:5], "fedavg", "--virtual-days", "0.2"]

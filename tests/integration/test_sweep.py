@@ -112,6 +112,46 @@ def test_a_report_is_made_of_results_alone(whole: afbs.Outcome, tmp_path: Path) 
             assert mine.full[1].tolist() == other.full[1].tolist()
 
 
+def test_a_report_of_results_counts_as_the_runs_did_and_leaves_out_what_was_not_kept(
+    whole: afbs.Outcome, tmp_path: Path
+) -> None:
+    from afbs.report import write
+    from afbs.report.load import compared
+    from afbs.report.tables import as_csv, summary
+
+    folder = whole.folder.parent / "results"
+    light, full = compared([folder]).arms, compared([whole.folder]).arms
+    assert as_csv(summary(light, [])) == as_csv(summary(full, []))
+    page = write([folder], tmp_path / "report.html").read_text()
+    assert "Of 4 runs only the evaluations were kept" in page
+    assert "is not the record" not in page
+    for section in ("staleness", "buffer", "weights", "participation"):
+        assert f'<section id="{section}">' not in page
+        assert f'<section id="{section}">' in write([whole.folder], tmp_path / "full.html").read_text()
+
+
+def test_results_are_shown_without_complaint_and_neither_verified_nor_traced(
+    whole: afbs.Outcome, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    cell = next((whole.folder.parent / "results" / "cells").iterdir())
+    assert command(monkeypatch, "show", cell) == 0
+    assert "is not the record" not in capsys.readouterr().out
+    assert command(monkeypatch, "verify", cell) == 2
+    told = capsys.readouterr().err
+    assert "only the evaluations were kept" in told
+    assert f"afbs run {cell / 'config.toml'}" in told
+    assert command(monkeypatch, "export", cell, "--trace", tmp_path / "trace.csv") == 2
+    assert "has no trace" in capsys.readouterr().err
+
+
+def test_figures_of_results_draw_what_was_kept(whole: afbs.Outcome, tmp_path: Path) -> None:
+    from afbs.report.figures import figures
+
+    names = {path.stem for path in figures([whole.folder.parent / "results"], tmp_path, "svg")}
+    assert "cost" in names
+    assert not names & {"staleness", "participation", "buffer", "weights", "accuracy-updates"}
+
+
 def test_columns_of_ones_own_are_averaged_and_tested(whole: afbs.Outcome) -> None:
     columns = {"versions a day": lambda result: (result.summary()["versions"] or 0) / 0.15}
     cells = {"one": TINY, "two": settings(run__seed=2)}

@@ -88,6 +88,8 @@ def _complain(error: Exception, opening: str = "Error:", before: str = "") -> No
     if before:
         console.print(_escaped(before.rstrip()), highlight=False)
     console.print(f"[bold red]{opening}[/] {_escaped(str(error))}", highlight=False)
+    for sentence in getattr(error, "__notes__", ()):
+        console.print(_escaped(sentence), highlight=False)
 
 
 def _escaped(text: str) -> str:

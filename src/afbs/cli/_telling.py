@@ -11,9 +11,6 @@ from rich.markup import escape
 
 from afbs.types import RunError
 
-_LAST_LINES = 12
-"""How much of a worker's traceback is shown: where it went wrong, not how it came there."""
-
 
 @contextmanager
 def explained() -> Iterator[None]:
@@ -26,9 +23,10 @@ def explained() -> Iterator[None]:
         note(str(stop))
         sys.exit(130)
     except RunError as error:
-        text = "\n".join(str(error).splitlines()[-_LAST_LINES:])
         errors = Console(stderr=True, soft_wrap=True, emoji=False)
-        errors.print(f"[bold red]The run failed:[/] {escape(text)}", highlight=False)
+        errors.print(f"[bold red]The run failed:[/] {escape(str(error))}", highlight=False)
+        for sentence in getattr(error, "__notes__", ()):
+            errors.print(escape(sentence), highlight=False)
         sys.exit(1)
 
 

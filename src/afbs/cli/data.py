@@ -97,8 +97,9 @@ def clean(
 ) -> None:
     """Remove converted copies of data sets from the cache: WHAT is a name, an id, `own` or `all`.
 
-    `own` means every copy of your own data. What a run has open is kept. Everything that comes with the package, or
-    whose files are still there, is made again when it is needed.
+    `own` means every copy of your own data. What a run has open is kept.
+
+    Everything that comes with the package, or whose files are still there, is made again when it is needed.
     """
     from afbs.data import manage
 

@@ -42,13 +42,15 @@ def reproduce(
 ) -> None:
     """The paper's tables and figures from runs of our own, each figure beside the published one.
 
-    Runs that several of them need are done once, and those in the results folder not
-    again. The same command goes on where it stopped; Ctrl-C saves everything. Real data
-    sets must be there: afbs data get.
+    Runs that several of them need are done once, and those in the results folder not again.
+
+    The same command goes on where it stopped; Ctrl-C saves everything. Real data sets must be there: afbs data get.
     """
-    from afbs.reproduce import EXHIBITS, Choice, collected, reproduced
+    from afbs.reproduce import EXHIBITS, Choice, collected, refuse, reproduced, suited
 
     if "list" in what:
+        if set(what) != {"list"}:
+            raise UserError("`afbs reproduce list` lists everything there is, and runs nothing: give it no other name.")
         table = Table(box=None, show_header=False, padding=(0, 2, 0, 0))
         everything: set[object] = set()
         for exhibit in EXHIBITS.values():
@@ -61,7 +63,6 @@ def reproduce(
     for name in what:
         if name not in EXHIBITS and name != "all":
             raise UserError(f"`afbs reproduce`: there is no {name!r}{registry.hint(name, ['list', *EXHIBITS, 'all'])}")
-    names = list(EXHIBITS) if "all" in what else list(dict.fromkeys(what))
     choice = Choice(
         tuple(_split(dataset)),
         tuple(_numbers("--clusters", clusters)),
@@ -69,6 +70,14 @@ def reproduce(
         tuple(_numbers("--seeds", seeds)),
         virtual_days,
     )
+    if "all" in what:
+        names, objections = suited(EXHIBITS.values(), choice)
+        for objection in objections:
+            note(f"Left out: {objection}")
+    else:
+        names = list(dict.fromkeys(what))
+        for name in names:
+            refuse(EXHIBITS[name], choice)
     failed: Mapping[str, str] = {}
     if collect:
         pages = collected(names, choice, folder=folder, results=results)
@@ -97,6 +106,8 @@ def _print(page: Page) -> None:
         for row in one.rows:
             table.add_row(*map(escape, row))
         console.print(table)
+    if not page.tables:
+        note("Nothing has been measured yet. Without `--collect` it is.")
     for sentence in page.notes:
         note(sentence)
     if page.missing:

@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 
 RunsFolder = Annotated[Path, typer.Option("--runs", help="Where new run folders are made.")]
 console = Console(emoji=False)
+_FREE = ("run.device", "run.checkpoint_seconds")
+"""What may be set when a run is resumed, beside `[executor]`."""
 
 
 def add(app: typer.Typer) -> None:
@@ -93,11 +95,14 @@ def compare(
 
 def resume(
     folder: Annotated[Path, typer.Argument(help="The folder of a run that was interrupted or killed.")],
+    settings: Settings = None,
 ) -> None:
     """Continue a run that was interrupted or killed.
 
     It goes on where its last checkpoint left it, and its final model is the
     same, bit for bit, as if nothing had happened.
+
+    With --set, what only says how it is computed may change: `executor.workers`, `run.device`.
     """
     from afbs import experiment
     from afbs.record.reader import is_done
@@ -105,8 +110,15 @@ def resume(
     if is_done(folder):
         console.print("This run has ended; there is nothing left to do.")
         return
+    changes = parsed(settings)
+    for path in changes:
+        if not path.startswith("executor.") and path not in _FREE:
+            raise UserError(
+                f"`--set {path}`: a run goes on with the settings that it began with. Only `[executor]`, "
+                "`run.device` and `run.checkpoint_seconds` may change."
+            )
     with explained():
-        result = experiment.resume(folder, on_note=note)
+        result = experiment.resume(folder, on_note=note, **changes)
     _print_table([result])
 
 

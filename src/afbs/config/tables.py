@@ -42,7 +42,8 @@ class RunSettings:
     device: str = "cpu"
     """Where workers train, as torch names it."""
     checkpoint_seconds: Annotated[float, Ge(0)] = 60.0
-    """Real seconds between two checkpoints, at most; small ones are written sooner, a megabyte a second."""
+    """Real seconds between two checkpoints, at most; small ones are written sooner, a megabyte a second; 0: one at
+    every version."""
 
     def __post_init__(self) -> None:
         if self.device.partition(":")[0] == "meta":

@@ -23,6 +23,7 @@ from typing import Any, final
 import numpy as np
 
 from afbs.executors._arena import Arena
+from afbs.executors._failure import failure
 from afbs.executors._ray_memory import Neighbour, offered
 from afbs.executors._ray_parcels import ARRAYS, CALLS, Given, Handed, Met, Reply, Where
 from afbs.executors._ray_worker import Worker, mark
@@ -30,10 +31,7 @@ from afbs.types import Matrix, RunError, Train, UserError, Vector
 
 _TRIES = 4
 """How often a task is begun before it is taken to be what its workers die of."""
-_DEADLY = (
-    "Ray workers keep dying of one task, perhaps because memory was short. The run has been kept as far as its last "
-    "checkpoint and can be resumed."
-)
+_DEADLY = "Ray workers keep dying of one task, perhaps because memory was short."
 
 
 def main() -> None:
@@ -300,7 +298,7 @@ def _checked(reply: Reply) -> Reply:
     if reply.problem == "refused":
         raise UserError(reply.text)
     if reply.problem:
-        raise RunError(f"A worker failed:\n{reply.text}")
+        raise RunError(failure(reply.text))
     return reply
 
 

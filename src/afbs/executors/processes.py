@@ -24,6 +24,7 @@ from annotated_types import Ge, Le
 
 from afbs.clients.workload import Workload
 from afbs.executors._arena import Arena, unnamed_memory
+from afbs.executors._failure import failure
 from afbs.executors._files import Shared
 from afbs.executors._local import LocalSession
 from afbs.executors._states import States
@@ -207,17 +208,14 @@ class ProcessSession(LocalSession):
         if isinstance(answer, tuple) and answer[0] == "refused":
             raise UserError(answer[1])
         if isinstance(answer, tuple) and answer[0] == "failed":
-            raise WorkerError(f"A worker failed:\n{answer[1]}")
+            raise WorkerError(failure(answer[1]))
         return answer
 
     def _replaced(self, worker: _Worker, error: Exception) -> _Worker:
         code = worker.end()
         self._lives -= 1
         if self._lives < 0:
-            raise WorkerError(
-                f"Workers keep dying; the last one with exit code {code} ({_meaning(code)}). The run has been kept as "
-                "far as its last checkpoint and can be resumed."
-            ) from error
+            raise WorkerError(f"Workers keep dying; the last one with exit code {code} ({_meaning(code)}).") from error
         fresh = self._pool.replaced(worker)
         fresh.brief(self._payload)
         self._greeting(fresh)

@@ -147,6 +147,17 @@ def refuse_changes(config: Config, folder: Path, before: Mapping[str, Any]) -> N
         )
 
 
+def other_kernels(before: Mapping[str, Any]) -> list[str]:
+    """A sentence if the machine that a run began on had other native kernels: they round differently."""
+    machine = before.get("machine") or {}
+    if machine.get("native", best()) == best():
+        return []
+    then, now = (
+        f"native kernels for {level}" if level else "no native kernels" for level in (machine["native"], best())
+    )
+    return [f"The run began with {then}, and here are {now}: its final model may differ in the last bits."]
+
+
 def server_memory(algorithm: Algorithm[Any], parameters: int, clients: int, stateful: bool) -> int:
     """Bytes that are kept between steps, the clients' states included. Refuses what would not fit."""
     needed = algorithm.memory_bytes(parameters, clients) + 4 * parameters * clients * stateful

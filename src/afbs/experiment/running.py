@@ -34,7 +34,7 @@ from afbs.record.files import refuse_strangers
 from afbs.record.reader import is_done, read_meta
 from afbs.record.recorder import Progress, Recorder
 from afbs.record.seal import lines
-from afbs.record.writer import Writer, create_folder, discard_unless_run, is_begun
+from afbs.record.writer import RecordError, Writer, create_folder, discard_unless_run, is_begun
 from afbs.types import UserError
 
 _LONGEST = 60
@@ -46,7 +46,7 @@ class Interrupted(Exception):  # noqa: N818 - it is not an error
     """The run was stopped by its user. It has been saved."""
 
     def __init__(self, folder: Path):
-        super().__init__(f"Stopped. Continue with: afbs resume {shlex.quote(str(folder))}")
+        super().__init__(f"Stopped. Continue with: {_again(folder)}")
         self.folder = folder
 
 
@@ -125,6 +125,9 @@ def resume(
         checkpoint = None
         if known is not None:
             checkpoint, complaints = load_checkpoint(path, provenance.identity(config, data))
+            if complaints and checkpoint is None:
+                complaints.append("No checkpoint is left to go on from: the run begins anew.")
+            complaints += provenance.other_kernels(known)
             for complaint in complaints:
                 if on_note:
                     on_note(complaint)
@@ -192,6 +195,11 @@ def _execute(
                 _complain(_nothing_finite(config, engine.counts.rejected), on_note)
     except KeyboardInterrupt:  # too early to have anything to save, or too impatient to wait for it
         raise Interrupted(folder) from None
+    except (UserError, Interrupted, RecordError):
+        raise
+    except Exception as error:
+        error.add_note(f"The run is kept as far as its last checkpoint. To go on: {_again(folder)}")
+        raise
     return Result.open(folder)
 
 
@@ -235,6 +243,10 @@ def stoppable(engine: Stoppable, note: Callable[[str], None]) -> Iterator[None]:
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
+
+
+def _again(folder: Path) -> str:
+    return f"afbs resume {shlex.quote(str(folder))}"
 
 
 def _refuse_live(config: Config) -> None:

@@ -34,7 +34,12 @@ def export_trace(folder: str | Path, file: str | Path) -> list[Path]:
     run ended a duration that outlasts the run. Durations are such that a job that starts at the same moment ends at the
     same moment, to the last digit.
     """
-    founders = [client.id for client in clients(read_meta(Path(folder)))]
+    meta = read_meta(Path(folder))
+    if meta.get("light"):
+        raise UserError(
+            f"`{folder}` has no trace: of its record only the evaluations were kept. The run's folder has it."
+        )
+    founders = [client.id for client in clients(meta)]
     real = setting(read_config(folder), "transport", "name") not in (None, "simulated")
     events = Path(folder) / "events.jsonl"
     if not events.is_file():

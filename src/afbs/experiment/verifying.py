@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -43,6 +44,11 @@ def verify(folder: str | Path, *, train: bool = False, **overrides: Any) -> Verd
     """
     path = Path(folder)
     meta = read_meta(path)
+    if meta.get("light"):
+        raise UserError(
+            f"`{path}` cannot be verified: of its record only the evaluations were kept, as in the results of a sweep. "
+            f"The run's own folder can be; or run it again and compare the sha256 of the models: {_again(path)}"
+        )
     config = kernel.as_begun(load(path / "config.toml", overrides, modules=meta.get("modules", ())), meta)
     verdict = _decided_again(path, config, meta)
     if verdict.good:
@@ -50,6 +56,10 @@ def verify(folder: str | Path, *, train: bool = False, **overrides: Any) -> Verd
     if verdict.good and train:
         return _trained_again(path, config, verdict)
     return verdict
+
+
+def _again(folder: Path) -> str:
+    return f"afbs run {shlex.quote(str(folder / 'config.toml'))}"
 
 
 def _decided_again(folder: Path, config: Config, meta: Mapping[str, Any]) -> Verdict:

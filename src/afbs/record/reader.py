@@ -103,7 +103,8 @@ def read(folder: str | Path) -> Recorded:
             log.add(told(parsed(raw)))
         except ValueError:
             unread += bool(raw.strip())
-    if result is not None and result.get("seal") and not (whole and seal.text() == result["seal"]):
+    sealed = result.get("seal") if result is not None and not meta.get("light") else None
+    if sealed and not (whole and seal.text() == sealed):
         problems.append(f"`{folder / 'events.jsonl'}` is not the record that `result.json` was written for.")
     return Recorded(folder, meta, config, result, *log.columns(), unread, tuple(problems))
 

@@ -66,6 +66,11 @@ class Recorded:
         return self.meta.get("title") or self.algorithm
 
     @property
+    def light(self) -> bool:
+        """Whether only evaluations were kept of it: then `result` has the counts, and nothing tells of single steps."""
+        return self.meta.get("light", False)
+
+    @property
     def seed(self) -> int | None:
         return self.meta.get("seed")
 

@@ -105,6 +105,8 @@ class MetaFile(TypedDict, total=False):
     adds: bool | None
     """Whether a step is the weighted sum of its updates, so that its weights say how far the model moves."""
     clients: Annotated[ClientsTable, AfterValidator(_even)] | None
+    light: bool
+    """Whether only the evaluations and the end were kept of `events.jsonl`, as in the results of a sweep."""
     labels: Annotated[list[list[Annotated[float, Ge(0), Le(MOST)]]], AfterValidator(_rectangular)] | None
 
 

@@ -38,21 +38,19 @@ class Totals:
     best_time: float
     final: float
     seconds: float
-    steps: int
+    steps: float
     scale_mean: float
     scale_sum: float
-    arrived: int
-    used: int
-    dropped: int
-    rejected: int
-    missing: int
-    lost: int
+    used: float
+    dropped: float
+    rejected: float
+    missing: float
     staleness_all: float
     staleness_used: float
     examples_all: float
     examples_used: float
-    delivered: int
-    never: int
+    delivered: float
+    never: float
     clients: int
     test_size: float
     trained: float
@@ -110,6 +108,11 @@ class Digest:
         return self.metrics[0]
 
     @property
+    def light(self) -> bool:
+        """Whether nothing was kept of single updates."""
+        return self.meta.get("light", False)
+
+    @property
     def clock(self) -> str:
         """What its time is called."""
         return "virtual time" if setting(self.config, "transport", "name") in (None, "simulated") else "real time"
@@ -123,12 +126,15 @@ def digest(run: Recorded, points: int = 500, clients: int = 5000, bins: int = 50
     curve = {
         "time": run.evals.time[keep],
         "version": run.evals.version[keep].astype(np.float64),
-        "updates": np.searchsorted(finish[np.isfinite(finish)], run.evals.time[keep], "right").astype(np.float64),
+        "updates": np.full(len(keep), np.nan)
+        if run.light
+        else np.searchsorted(finish[np.isfinite(finish)], run.evals.time[keep], "right").astype(np.float64),
         "wall": run.evals.wall[keep],
         **{metric.name: run.evals.of(metric.name)[keep] for metric in run.metrics},
     }
     cluster_of = dict(zip(run.clients.id.tolist(), run.clients.cluster.tolist(), strict=True))
     who = participation(run)
+    facts = _facts(run, who)
     small = run.meta.copy()
     small.pop("clients", None)
     small.pop("labels", None)
@@ -147,7 +153,7 @@ def digest(run: Recorded, points: int = 500, clients: int = 5000, bins: int = 50
         target=run.target,
         horizon=run.seconds if versions_of(run.config) else run.horizon,
         metrics=run.metrics,
-        facts=_facts(run, who),
+        facts=facts,
         curve=curve,
         full=(run.evals.time, run.watched),
         staleness=staleness_counts(run),
@@ -160,7 +166,7 @@ def digest(run: Recorded, points: int = 500, clients: int = 5000, bins: int = 50
         confusion=run.confusion,
         clusters=label_shares(run, cluster_of),
         fairness=_fairness(run),
-        remarks=_remarks(run),
+        remarks=_remarks(run, facts),
     )
 
 
@@ -176,36 +182,47 @@ def _facts(run: Recorded, who: dict[str, NDArray[Any]]) -> Totals:
     jobs, updates = result.get("jobs", {}), run.updates
     reached = np.flatnonzero(run.watched == run.best)
     size = 4.0 * run.meta.get("parameters", math.nan)
-    used, dropped = int(updates.used.sum()), int((~updates.used).sum())
+    counted = _counted(run)
+    heard = who["arrived"] > 0
     return Totals(
+        **counted,
         best=run.best,
         best_time=float(run.evals.time[reached[0]]) if len(reached) else math.nan,
         final=run.final,
         seconds=run.seconds,
-        steps=len(run.steps.version),
         scale_mean=_mean(run.steps.scale),
-        scale_sum=float(run.steps.scale.sum()),
-        arrived=run.arrivals,
-        used=used,
-        dropped=dropped,
-        rejected=int(run.steps.rejected.sum()),
-        missing=int(run.steps.missing.sum()),
-        lost=int(run.orders.lost.sum()),
+        scale_sum=math.nan if run.light else float(run.steps.scale.sum()),
         staleness_all=_mean(updates.staleness),
         staleness_used=_mean(updates.staleness[updates.used]),
         examples_all=_mean(updates.examples),
         examples_used=_mean(updates.examples[updates.used]),
-        delivered=int((who["arrived"] > 0).sum()),
-        never=int(((who["arrived"] > 0) & (who["used"] == 0)).sum()),
+        delivered=math.nan if run.light else int(heard.sum()),
+        never=math.nan if run.light else int((heard & (who["used"] == 0)).sum()),
         clients=len(who["id"]),
         test_size=float(run.confusion.sum()) if run.confusion is not None else math.nan,
         trained=jobs.get("trained", math.nan),
         skipped=jobs.get("skipped", math.nan),
         samples=jobs.get("samples", math.nan),
-        upload=result.get("upload_bytes", used * size),
-        upload_saved=result.get("skipped_upload_bytes", dropped * size),
+        upload=result.get("upload_bytes", counted["used"] * size),
+        upload_saved=result.get("skipped_upload_bytes", counted["dropped"] * size),
         wall=_last_wall(run),
     )
+
+
+def _counted(run: Recorded) -> dict[str, float]:
+    """Steps and what became of updates: as the lines tell it, or the summary where they were not kept."""
+    if run.light:
+        result = run.result or {}
+        told = result.get("updates", {})
+        names = ("used", "dropped", "rejected", "missing")
+        return {"steps": result.get("versions", math.nan), **{name: told.get(name, math.nan) for name in names}}
+    return {
+        "steps": len(run.steps.version),
+        "used": int(run.updates.used.sum()),
+        "dropped": int((~run.updates.used).sum()),
+        "rejected": int(run.steps.rejected.sum()),
+        "missing": int(run.steps.missing.sum()),
+    }
 
 
 def _fairness(run: Recorded) -> dict[str, list[float]]:
@@ -234,9 +251,11 @@ def _reasons(run: Recorded) -> tuple[Reason, ...]:
     return tuple(sorted(told, key=lambda reason: (not reason.used, -reason.number, reason.why)))
 
 
-def _remarks(run: Recorded) -> tuple[str, ...]:
+def _remarks(run: Recorded, facts: Totals) -> tuple[str, ...]:
     """What a reader should know before trusting the figures."""
     said = []
+    if run.light:
+        said.append("of its record only the evaluations were kept")
     if run.unreadable:
         said.append(f"{run.unreadable} unreadable line{'s' if run.unreadable > 1 else ''} skipped")
     if run.resumes:
@@ -246,10 +265,10 @@ def _remarks(run: Recorded) -> tuple[str, ...]:
     else:
         absent = [each.called for each in run.metrics if not np.isfinite(run.evals.of(each.name)).any()]
         said += [f"{name} was not recorded" for name in absent]
-    if run.steps.rejected.sum():
-        said.append(f"{int(run.steps.rejected.sum())} updates were not finite and were left out")
-    if run.steps.missing.sum():
-        said.append(f"{int(run.steps.missing.sum())} updates were announced and never came")
+    if facts.rejected > 0:
+        said.append(f"{facts.rejected:.0f} updates were not finite and were left out")
+    if facts.missing > 0:
+        said.append(f"{facts.missing:.0f} updates were announced and never came")
     return (*said, *run.problems)
 
 

@@ -102,7 +102,8 @@ def _header(arms: Sequence[Arm], title: str) -> str:
     data = setting(first.config, "data", "name")
     if data:
         facts.append(f"data {clip(str(data).rpartition(':')[2], 40)}")
-    facts.append(plural(first.facts.clients, "client"))
+    if first.facts.clients:
+        facts.append(plural(first.facts.clients, "client"))
     facts.append(f"{duration(first.horizon)} of {first.clock}")
     if "parameters" in first.meta:
         facts.append(plural(first.meta["parameters"], "parameter"))

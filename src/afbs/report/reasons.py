@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -14,12 +15,11 @@ from afbs.report.words import count, duration, listing, percent, plural
 def about_one(arm: Arm) -> list[str]:
     said = [_selection(arm), _speed([arm])]
     steps, updates = arm.mean("steps"), arm.mean("used")
-    if steps:
+    if steps > 0:
         each = f"{updates / steps:.1f} updates" if updates / steps > 1.05 else "one update"
-        said.append(
-            f"The model took {count(steps)} steps of {each} each, "
-            f"with a total weight of {arm.mean('scale_mean'):.2f} a step."
-        )
+        weight = arm.mean("scale_mean")
+        weighed = f", with a total weight of {weight:.2f} a step" if math.isfinite(weight) else ""
+        said.append(f"The model took {count(steps)} steps of {each} each{weighed}.")
     said += [_weakest([arm]), _starved([arm])]
     return [sentence for sentence in said if sentence]
 
@@ -28,8 +28,8 @@ def about_several(arms: Sequence[Arm]) -> list[str]:
     """`arms` best first."""
     first, rivals = arms[0], arms[1:]
     said = [_speed(arms), _movement(first, rivals), _selection(first)]
-    if not first.mean("dropped"):
-        said += [_selection(arm) for arm in rivals if arm.mean("dropped")][:1]
+    if not first.mean("dropped") > 0:
+        said += [_selection(arm) for arm in rivals if arm.mean("dropped") > 0][:1]
     said += [_weakest(arms), _starved(arms)]
     return [sentence for sentence in said if sentence]
 
@@ -95,14 +95,15 @@ def _adds(arm: Arm) -> bool:
 
 def _selection(arm: Arm) -> str:
     used, dropped = arm.mean("used"), arm.mean("dropped")
-    if not dropped:
+    if not dropped > 0:
         return ""
     share = dropped / (used + dropped)
     text = f"{arm.label} dropped {percent(share, 0)} of the updates that came in"
     ages = arm.mean("staleness_used"), arm.mean("staleness_all")
     sizes = arm.mean("examples_used"), arm.mean("examples_all")
-    text += f": what it kept was {ages[0]:.1f} versions old on average instead of {ages[1]:.1f}"
-    text += f" and came from clients with {count(sizes[0])} examples instead of {count(sizes[1])}"
+    if math.isfinite(ages[1]):
+        text += f": what it kept was {ages[0]:.1f} versions old on average instead of {ages[1]:.1f}"
+        text += f" and came from clients with {count(sizes[0])} examples instead of {count(sizes[1])}"
     return text + "."
 
 
@@ -141,6 +142,10 @@ def caveats(arms: Sequence[Arm], moment: float | None) -> list[str]:
     unfinished = [run for run in runs if run.state != "ended"]
     if unfinished:
         said.append(f"{plural(len(unfinished), 'run')} did not end: still going, interrupted or killed.")
+    light = [run for run in runs if run.light]
+    if light:
+        kept = f"Of {plural(len(light), 'run')} only the evaluations were kept"
+        said.append(f"{kept}: figures about single updates are left out.")
     tables = sorted({row.path.partition(".")[0] for row in settings_of(arms) if row.differs and _matters(row.path)})
     if tables:
         named = listing([f"[{table}]" for table in tables])

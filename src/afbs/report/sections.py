@@ -29,10 +29,11 @@ def sections(arms: Sequence[Arm]) -> list[Section]:
     names = [arm.label for arm in arms]
     runs = [f"{arm.label}{'' if run.seed is None else f' · seed {run.seed}'}" for arm in arms for run in arm.runs]
     clock = arms[0].runs[0].clock
+    light = any(run.light for arm in arms for run in arm.runs)
     axes = [
         ("time", clock),
         ("version", "steps"),
-        ("updates", "client updates"),
+        *([] if light else [("updates", "client updates")]),
         ("wall", "wall time"),
     ]
     pick_run = "Run"
@@ -130,6 +131,7 @@ def sections(arms: Sequence[Arm]) -> list[Section]:
     told = {
         "classes": any(len(run.per_class) for arm in arms for run in arm.runs) or metric == ACCURACY,
         "fairness": any(run.fairness for arm in arms for run in arm.runs),
+        **dict.fromkeys(("staleness", "buffer", "weights", "participation"), not light),
     }
     return [section for section in found if told.get(section.id, True)]
 

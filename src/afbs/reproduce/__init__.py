@@ -6,6 +6,7 @@ afbs reproduce table4 --dataset mnist --clusters 1 --virtual-days 0.5
 
 from afbs.reproduce.choice import Choice
 from afbs.reproduce.exhibits import EXHIBITS
+from afbs.reproduce.refusing import refuse, suited
 from afbs.reproduce.running import collected, reproduced
 
-__all__ = ["EXHIBITS", "Choice", "collected", "reproduced"]
+__all__ = ["EXHIBITS", "Choice", "collected", "refuse", "reproduced", "suited"]

@@ -61,7 +61,8 @@ def overview(results: Path) -> None:
     for path in sorted(results.glob("*/about.json")):
         about = json.loads(path.read_text())
         ended, name = len(about["runs"]), path.parent.name
-        state = f"{ended} of {ended + about['missing']} runs" if ended + about["missing"] else "measured"
+        measured = "measured" if (path.parent / "measured.json").exists() else "not measured yet"
+        state = f"{ended} of {ended + about['missing']} runs" if ended + about["missing"] else measured
         rows.append(f"| [{name}]({name}/README.md) | {state} | `{about['command']}` |\n")
     head = "# What was reproduced\n\n| | have ended | made by |\n|---|---|---|\n"
     _put(results / "README.md", head + "".join(rows))

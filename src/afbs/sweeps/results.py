@@ -191,7 +191,7 @@ def _light(result: Result, folder: Path) -> None:
     meta = json.loads((result.folder / "meta.json").read_text())
     if len((meta.get("clients") or {}).get("id", ())) > _MOST_CLIENTS:
         meta = {key: value for key, value in meta.items() if key not in ("clients", "labels", "true_clusters")}
-    _put(folder / "meta.json", _text(meta))
+    _put(folder / "meta.json", _text({**meta, "light": True}))
     with (result.folder / "events.jsonl").open() as events:
         kept = [json.loads(line) for line in events if line.startswith(('{"event":"eval"', '{"event":"end"'))]
     evaluations = [line for line in kept if line["event"] == "eval"]

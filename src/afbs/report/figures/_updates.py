@@ -15,6 +15,8 @@ from afbs.report.paper import line_style
 
 
 def staleness(arms: Sequence[Arm]) -> Any:
+    if any(run.light for arm in arms for run in arm.runs):
+        return None
     figure, rows = rows_of(len(arms), 0.85, sharex=True)
     for axes, arm in zip(rows, arms, strict=True):
         length = max(len(run.staleness[0]) for run in arm.runs)

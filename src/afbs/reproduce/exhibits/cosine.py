@@ -53,4 +53,4 @@ def _page(choice: Choice, finds: Gathered) -> Page:
 
 
 _TITLE = "do models tell whose data are alike, once somebody is late?"
-FIG_COSINE = Exhibit("fig-cosine", _TITLE, lambda choice: (), _page, measure=_measure)
+FIG_COSINE = Exhibit("fig-cosine", _TITLE, lambda choice: (), _page, measure=_measure, heeds=("--dataset", "--seeds"))

@@ -29,7 +29,7 @@ class Exhibit:
     """`page` is given everything that is known, which may be less than `specs` asks for.
 
     `then` are further runs that depend on what is known, asked again until it names no new ones. `measure` finds
-    something out without any run, as JSON can hold it.
+    something out without any run, as JSON can hold it; `heeds` are the options that change that.
     """
 
     name: str
@@ -38,6 +38,7 @@ class Exhibit:
     page: Callable[[Choice, Gathered], Page]
     then: Callable[[Choice, Gathered], Sequence[Spec]] = _none
     measure: Callable[[Choice], Mapping[str, Any]] | None = None
+    heeds: tuple[str, ...] = ()
 
 
 def known(specs: Sequence[Spec], finds: Gathered) -> list[Evidence]:

@@ -69,4 +69,4 @@ def _page(choice: Choice, finds: Gathered) -> Page:
 
 
 _TITLE = "who takes part where slow clients hold labels of their own"
-FIG_PARTICIPATION = Exhibit("fig-participation", _TITLE, lambda choice: (), _page, measure=_measure)
+FIG_PARTICIPATION = Exhibit("fig-participation", _TITLE, lambda choice: (), _page, measure=_measure, heeds=("--seeds",))
