@@ -156,7 +156,9 @@ def caveats(arms: Sequence[Arm], moment: float | None) -> list[str]:
             else f"The arms have the same algorithm and differ in their {named} settings."
         )
     averaged = max((len(last_levels(run, moment)) for run in runs), default=1)
-    used = f"the mean of the last {averaged} evaluations" if averaged > 1 else "the last evaluation"
+    used = "the last evaluation"
+    if averaged > 1:
+        used = f"the mean of the last {averaged} evaluations, and “final” in tables is the last one alone"
     flatters = f"Best {arms[0].metric.called} is chosen on the test set itself and therefore flatters"
     said.append(f"{flatters}; the verdict uses {used}." if len(arms) > 1 else f"{flatters}.")
     return said
