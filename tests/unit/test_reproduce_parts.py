@@ -187,21 +187,33 @@ def test_ablations_test_an_arm_against_the_one_it_names_seed_by_seed() -> None:
     assert told["FedBuff"]["difference"] == pytest.approx(-0.04)
 
 
-def test_the_fair_comparison_takes_each_methods_best_trial_and_then_the_test_set() -> None:
+def test_the_fair_comparison_tries_long_what_was_best_in_short_and_then_takes_the_test_set() -> None:
     exhibit, choice = EXHIBITS["fair"], Choice(clusters=(1,), methods=("fedavg",))
     trials = wanted([exhibit], choice)
     assert len(trials) == 12
     assert all(spec.cell.config.evaluation.validation == 0.1 for spec in trials)
     some = {spec.name: run(spec, 0.1) for spec in trials[:11]}
     assert exhibit.then(choice, Gathered(some)) == []
-    best = trials[5]
-    compared = exhibit.then(choice, Gathered({spec.name: run(spec, 0.6 if spec == best else 0.2) for spec in trials}))
+    short = {trials[5].name: 0.6, trials[9].name: 0.5, trials[2].name: 0.4}
+    tried = {spec.name: run(spec, short.get(spec.name, 0.2)) for spec in trials}
+
+    finals = list(exhibit.then(choice, Gathered(tried)))
+    assert [spec.changes for spec in finals] == [trials[place].changes for place in (5, 9, 2)]
+    assert all(spec.virtual_days == 5 and spec.seed == trials[0].seed for spec in finals)
+    assert exhibit.then(choice, Gathered(tried | {spec.name: run(spec, 0.6) for spec in finals[:2]})) == finals
+
+    best = finals[2]
+    tried |= {spec.name: run(spec, accuracy) for spec, accuracy in zip(finals, (0.1, 0.4, 0.5), strict=True)}
+    compared = exhibit.then(choice, Gathered(tried))[len(finals) :]
     assert [spec.seed for spec in compared] == [1, 2, 3]
     for spec in compared:
         assert spec.cell.config.evaluation.validation == 0
         assert spec.cell.config.training == best.cell.config.training
         assert spec.cell.config.algorithm == best.cell.config.algorithm
         assert spec.seed != best.seed
+    told = {table.name: table for table in exhibit.page(choice, Gathered(tried)).tables}
+    assert [row[-1].partition("*")[1] for row in told["finals-k1"].rows] == ["", "", "*"]
+    assert sum("*" in field for row in told["trials-k1"].rows for field in row) == 3
 
 
 def test_the_nearest_settings_come_first() -> None:
