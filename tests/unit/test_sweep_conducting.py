@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 
 import afbs
+from afbs.config import load
 from afbs.sweeps import conducting
-from afbs.sweeps._cell import News
+from afbs.sweeps._cell import News, share_done
 from afbs.sweeps.cells import Cell
 from afbs.sweeps.conducting import Conductor, State
 from afbs.sweeps.estimate import Meter
@@ -157,6 +158,25 @@ def test_cells_of_an_arm_cost_alike_and_others_by_virtual_day() -> None:
     other = Cell("other", long.config, "other")
     meter = Meter([short, other], {short.id: 10.0}, [short.id])
     assert meter.total() == pytest.approx(20)  # twice the days
+
+
+@pytest.mark.parametrize(
+    ("changes", "share"),
+    [
+        ({}, 0.25),  # a day of four
+        ({"run__versions": 10}, 0.5),  # five of ten versions
+        ({"run__stop_when_lr_below": 1e-12}, 0.5),  # five of ten tenfold decays
+        ({"run__stop_when_lr_below": 1e-5}, 1.0),  # five, where three were enough
+        ({"run__stop_when_lr_below": 1e-4, "training__lr_decay_unit": "virtual_time"}, 0.75),  # one and a half of two
+        ({"run__stop_when_lr_below": 1e-4, "training__lr_decay_unit": "none"}, 0.25),
+        ({"run__stop_when_lr_below": 1e-4, "training__lr_decay": 1.0}, 0.25),
+        ({"run__stop_when_lr_below": 1.0}, 0.25),
+    ],
+)
+def test_how_much_of_a_cell_is_done_is_told_by_the_nearest_of_its_ends(changes: dict[str, Any], share: float) -> None:
+    usual = {"training__lr": 0.01, "training__lr_decay": 0.1, "training__lr_decay_seconds": 57_600}
+    config = load(settings(run__virtual_days=4, **{**usual, **changes}))
+    assert share_done(config.tables, 86_400.0, 5) == pytest.approx(share)
 
 
 def test_what_a_cell_cost_before_it_was_killed_is_not_taken_for_the_whole() -> None:

@@ -14,7 +14,9 @@ import signal
 import sys
 import threading
 import traceback
+from collections.abc import Mapping
 from contextlib import suppress
+from math import log
 from multiprocessing.connection import Connection
 from pathlib import Path
 from time import perf_counter, process_time
@@ -52,6 +54,7 @@ class News(NamedTuple):
 
 
 _TELL_SECONDS = 0.2
+_DAY = 86_400
 
 
 def main() -> None:
@@ -99,9 +102,7 @@ class _Teller:
     """Turns a run's progress into what a sweep wants to know, now and then."""
 
     def __init__(self, job: CellJob, tell: Any):
-        run = job.tables["run"]
-        self._horizon, self._versions = run["virtual_days"] * 86_400, run["versions"]
-        self._cores, self._tell = job.cores, tell
+        self._tables, self._cores, self._tell = job.tables, job.cores, tell
         self._began = perf_counter()
         self._before = process_time()
         self._told = 0.0
@@ -111,10 +112,23 @@ class _Teller:
         if now - self._told < _TELL_SECONDS:
             return
         self._told = now
-        share = max(state.time / self._horizon, state.version / self._versions if self._versions else 0.0)
         # What workers use is known when they have ended; until then they are taken to be busy.
         cpu = process_time() if self._cores == 1 else self._before + self._cores * (now - self._began)
-        self._tell(News("going", min(1.0, share), cpu, state.metric.brief(state.value)))
+        share = share_done(self._tables, state.time, state.version)
+        self._tell(News("going", share, cpu, state.metric.brief(state.value)))
+
+
+def share_done(tables: Mapping[str, Any], time: float, version: int) -> float:
+    """How much of a run is behind it, by the nearest of its ends: its time, its versions, its learning rate."""
+    run, training = tables["run"], tables["training"]
+    shares: list[float] = [time / (run["virtual_days"] * _DAY)]
+    if run["versions"]:
+        shares.append(version / run["versions"])
+    least = run["stop_when_lr_below"] / training["lr"]
+    if 0 < least < 1 and training["lr_decay"] < 1 and training["lr_decay_unit"] != "none":
+        decays = version if training["lr_decay_unit"] == "update" else time / training["lr_decay_seconds"]
+        shares.append(decays * log(training["lr_decay"]) / log(least))
+    return min(1.0, max(shares))
 
 
 def _load(tables: dict[str, Any], objects: dict[str, Any], modules: tuple[str, ...]) -> Any:
