@@ -9,7 +9,7 @@ from typing import Any
 from afbs.reproduce.beside import spread
 from afbs.reproduce.choice import Choice
 from afbs.reproduce.drawing import curves, drawn
-from afbs.reproduce.exhibits.clustering import WITHOUT
+from afbs.reproduce.exhibits.clustering import ARMS
 from afbs.reproduce.exhibits.exhibit import Exhibit, Gathered, known, made
 from afbs.reproduce.found import Evidence
 from afbs.reproduce.page import NONE, Page, Sheet
@@ -32,12 +32,12 @@ def _methods(choice: Choice) -> Panels:
 
 
 def _clustering(choice: Choice) -> Panels:
-    """Which K the paper's figure shows it does not say: those of its Table 3."""
+    """The runs of Table 3. Which K the paper's figure shows it does not say."""
     columns = [(dataset, clusters) for dataset in ("cifar10", "cifar100") for clusters in (3, 5)]
     return {
         column: {
-            "with clustering": Spec(*column, "afbs"),
-            "without clustering": Spec(*column, "afbs", changes=WITHOUT),
+            "with clustering": Spec(*column, "afbs", changes=ARMS["w/ clustering"]),
+            "without clustering": Spec(*column, "afbs", changes=ARMS["w/o clustering"]),
         }
         for column in columns
         if choice.takes(*column)
