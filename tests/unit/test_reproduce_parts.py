@@ -57,7 +57,6 @@ def test_tables_two_and_four_are_in_the_setting_of_the_paper() -> None:
         assert config.run.virtual_days == (10 if text else 20)
         assert (config.training.lr, config.training.epochs, config.training.batch_size) == (0.01, 5, 64)
         assert (config.training.lr_decay, config.training.lr_decay_unit) == (0.999, "update")
-        assert config.run.stop_when_lr_below == pytest.approx(1e-4)
         assert config.tables["clusters"]["number"] == config.tables["partition"]["clusters"]
 
 
@@ -185,6 +184,21 @@ def test_ablations_test_an_arm_against_the_one_it_names_seed_by_seed() -> None:
     # three gains of mean 0.04 and deviation 0.01: t = 0.04 / (0.01 / √3) = 6.928, of which p is 0.0202 with two degrees
     assert told["AFBS"]["p"] == pytest.approx(0.0202, abs=2e-4)
     assert told["FedBuff"]["difference"] == pytest.approx(-0.04)
+
+
+def test_a_run_of_the_tables_ends_before_its_time_only_where_its_model_stands_still() -> None:
+    least = {spec.arm: spec.cell.config.run.stop_when_lr_below for spec in wanted([EXHIBITS["table2"]], Choice())}
+    swaying = {arm for arm, rate in least.items() if rate == 0}
+    ends = [f"{k}-{method}-stop-when-lr-below-0-20d" for k in ("k3", "k5") for method in ("afbs", "fedbuff", "ca2fl")]
+    assert swaying == {f"cifar10-{end}" for end in ends}
+    assert {rate for arm, rate in least.items() if arm not in swaying} == {0.0001}
+
+
+def test_table_three_shares_its_runs_with_clustering_with_table_two() -> None:
+    shared = set(wanted([EXHIBITS["table3"]], Choice())) & set(wanted([EXHIBITS["table2"]], Choice(methods=("afbs",))))
+    assert {(spec.dataset, spec.clusters) for spec in shared} == {
+        (dataset, clusters) for dataset in ("mnist", "cifar10", "cifar100") for clusters in (3, 5)
+    }
 
 
 def test_the_fair_comparison_tries_long_what_was_best_in_short_and_then_takes_the_test_set() -> None:

@@ -14,7 +14,7 @@ from afbs.reproduce.exhibits.exhibit import Exhibit, Gathered, known, made
 from afbs.reproduce.found import Evidence
 from afbs.reproduce.page import NONE, Page, Sheet
 from afbs.reproduce.published import target
-from afbs.reproduce.spec import METHODS, TITLES, Spec
+from afbs.reproduce.spec import METHODS, TITLES, Spec, tabled
 
 _DAY = 86_400
 _BUFFERS = (5, 10, 20, 30, 50)
@@ -36,8 +36,8 @@ def _clustering(choice: Choice) -> Panels:
     columns = [(dataset, clusters) for dataset in ("cifar10", "cifar100") for clusters in (3, 5)]
     return {
         column: {
-            "with clustering": Spec(*column, "afbs", changes=ARMS["w/ clustering"]),
-            "without clustering": Spec(*column, "afbs", changes=ARMS["w/o clustering"]),
+            "with clustering": tabled(*column, "afbs", ARMS["w/ clustering"]),
+            "without clustering": tabled(*column, "afbs", ARMS["w/o clustering"]),
         }
         for column in columns
         if choice.takes(*column)
@@ -48,9 +48,7 @@ def _buffer(choice: Choice) -> Panels:
     """Of the sizes in the paper's figure only 10 and 50 are known."""
     return {
         ("cifar10", clusters): {
-            f"C = {size}": Spec(
-                "cifar10", clusters, "afbs", changes=(() if size == 10 else (("algorithm.buffer_size", size),))
-            )
+            f"C = {size}": tabled("cifar10", clusters, "afbs", () if size == 10 else (("algorithm.buffer_size", size),))
             for size in _BUFFERS
         }
         for clusters in (5, 10)

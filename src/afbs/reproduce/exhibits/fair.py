@@ -17,7 +17,7 @@ from afbs.reproduce.choice import Choice
 from afbs.reproduce.comparing import MEANING, compared
 from afbs.reproduce.exhibits.exhibit import Exhibit, Gathered, known, made
 from afbs.reproduce.page import NONE, Page, Sheet
-from afbs.reproduce.spec import METHODS, NEWER, TITLES, Spec
+from afbs.reproduce.spec import METHODS, NEWER, TITLES, TO_THE_END, Spec
 
 _DAYS, _TRIAL_DAYS = 5.0, 1.5
 _SEEDS = (1, 2, 3)
@@ -40,7 +40,6 @@ _SERVER: dict[str, tuple[str, tuple[Any, ...]]] = {
 }
 """What a server has to say about the step: a rate, or the one number that stands for it."""
 _OPTIONS = 4
-_STILL = ("run.stop_when_lr_below", 0.0)
 _SET_ASIDE = ("evaluation.validation", 0.1)
 
 
@@ -53,7 +52,7 @@ def _trials(clusters: int, method: str) -> list[Spec]:
             method,
             _TRIAL_SEED,
             _TRIAL_DAYS,
-            (_BY_TIME, ("training.lr", rate), (path, value), _STILL, _SET_ASIDE),
+            (_BY_TIME, ("training.lr", rate), (path, value), TO_THE_END, _SET_ASIDE),
         )
         for rate, value in product(_RATES, values)
     ]

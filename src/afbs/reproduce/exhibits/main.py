@@ -11,7 +11,7 @@ from afbs.reproduce.exhibits.exhibit import Exhibit, Gathered, known, made
 from afbs.reproduce.found import Evidence
 from afbs.reproduce.page import Page, Sheet
 from afbs.reproduce.published import figures, target
-from afbs.reproduce.spec import METHODS, TITLES, Spec, paper_days
+from afbs.reproduce.spec import METHODS, TITLES, Spec, paper_days, tabled
 
 _PRINTED = ("fedavg", "fedasync", "fedbuff", "ca2fl", "fedfa", "feddyn", "afbs")
 """The order of the paper's rows."""
@@ -20,7 +20,7 @@ Teller = Callable[[float | None, Sequence[Evidence]], tuple[list[str], dict[str,
 
 def specs(choice: Choice) -> list[Spec]:
     """Seven methods in eleven columns."""
-    wanted = [Spec(*column, method) for column in choice.columns() for method in choice.of(METHODS)]
+    wanted = [tabled(*column, method) for column in choice.columns() for method in choice.of(METHODS)]
     return list(choice.with_seeds(wanted))
 
 
@@ -30,7 +30,7 @@ def _page(number: str, title: str, row: Teller, notes: Sequence[str], choice: Ch
     for dataset, clusters in sorted(choice.columns()):
         rows, values = [], []
         for method in choice.of(_PRINTED):
-            runs = known(list(choice.with_seeds([Spec(dataset, clusters, method)])), finds)
+            runs = known(list(choice.with_seeds([tabled(dataset, clusters, method)])), finds)
             printed = paper[method, dataset, clusters]
             told, numbers = row(printed, runs)
             rows.append([TITLES[method], *told, remark(runs, paper_days(dataset))])

@@ -10,7 +10,7 @@ from afbs.reproduce.exhibits import clustering, main
 from afbs.reproduce.exhibits.exhibit import Exhibit, Gathered, known, made
 from afbs.reproduce.page import NONE, Page, Sheet
 from afbs.reproduce.published import Figure, published
-from afbs.reproduce.spec import TITLES, Spec
+from afbs.reproduce.spec import TITLES, Spec, tabled
 
 _REASONS = {
     "2_commented_out_in_source": "commented out in the paper's source, and never explained; perhaps AFBS without "
@@ -24,9 +24,9 @@ _REASONS = {
 def neighbour(figure: Figure) -> Spec | None:
     """The run whose figure stands beside this one."""
     if figure.table in ("2", "4") and figure.method != "target":
-        return Spec(figure.dataset, figure.clusters, figure.method)
+        return tabled(figure.dataset, figure.clusters, figure.method)
     if figure.table == "3":
-        return Spec(figure.dataset, figure.clusters, "afbs", changes=clustering.ARMS[figure.method])
+        return tabled(figure.dataset, figure.clusters, "afbs", clustering.ARMS[figure.method])
     return None
 
 
