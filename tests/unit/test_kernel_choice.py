@@ -74,6 +74,8 @@ def kernel(tables: dict[str, Any], **overrides: Any) -> str:
 def test_auto_is_native_for_lenet5_on_a_processor() -> None:
     assert kernel({}) == kernel({"model": {"name": "lenet5"}}) == kernel({}, model=LeNet5) == "native"
     assert kernel({}, **{"model.memory_format": "contiguous"}) == "native"
+    assert kernel({}, **{"model.margin": 1, "model.start": "xavier"}) == "native"
+    assert kernel({}, **{"model.activation": "tanh"}) == kernel({}, **{"model.pooling": "mean"}) == "torch"
     assert kernel({}, **{"run.device": "cuda"}) == "torch"
     assert kernel({"model": {"name": "mlp"}}) == "torch"
     assert kernel({"model": {"kernel": "torch"}}) == "torch"
@@ -92,6 +94,7 @@ def test_native_is_refused_where_nothing_was_built(unbuilt: None) -> None:
     ("tables", "complaint"),
     [
         ({"model": {"name": "mlp", "kernel": "native"}}, "only 'lenet5' has one"),
+        ({"model": {"pooling": "mean", "kernel": "native"}}, "'lenet5' has ReLU and the maximum, and no other"),
         ({"model": {"kernel": "native"}, "run": {"device": "cuda"}}, "`run.device` is 'cuda'"),
         ({"model": {"kernel": "fast"}}, "`model.kernel` must be 'auto', 'native' or 'torch', got 'fast'"),
     ],

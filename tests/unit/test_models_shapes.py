@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 from torch import nn
+from torch.nn.functional import avg_pool2d, conv2d
 
 from afbs import registry
 from afbs.clients.flatten import FlatModel
@@ -33,6 +34,37 @@ def test_lenet5_has_the_known_number_of_parameters(shape: tuple[int, ...], class
 @pytest.mark.parametrize("shape", [(1, 12, 12), (3, 12, 40), (3, 33, 47), (3, 64, 64)])
 def test_lenet5_takes_images_of_other_sizes(shape: tuple[int, ...]) -> None:
     assert LeNet5(shape=shape, classes=4)(torch.zeros(2, *shape)).shape == (2, 4)
+
+
+def test_lenet5_of_1998_bends_with_tanh_before_it_takes_the_mean() -> None:
+    torch.manual_seed(0)
+    model, x = LeNet5(shape=(1, 28, 28), classes=10, activation="tanh", pooling="mean"), torch.randn(3, 1, 28, 28)
+    (w1, b1, w2, b2, w3, b3, w4, b4, w5, b5) = model.parameters()
+    maps = avg_pool2d(torch.tanh(conv2d(x, w1, b1, padding=2)), 2)
+    maps = avg_pool2d(torch.tanh(conv2d(maps, w2, b2)), 2)
+    hidden = torch.tanh(torch.tanh(maps.flatten(1) @ w3.T + b3) @ w4.T + b4)
+    torch.testing.assert_close(model(x), hidden @ w5.T + b5)
+
+
+def test_a_margin_makes_lenet5s_maps_larger() -> None:
+    # 32 + 2·2 − 4 = 32, halved 16; 16 − 4 = 12, halved 6: 16·6·6 features instead of 16·5·5
+    assert size(LeNet5(shape=(3, 32, 32), classes=10, margin=2)) == 62_006 + (576 - 400) * 120
+    with pytest.raises(UserError, match=r"`model.margin` = 0 leaves nothing of images of 12 × 12 pixels"):
+        LeNet5(shape=(1, 12, 12), classes=4, margin=0)
+
+
+def test_lenet5s_weights_are_drawn_as_they_should_be() -> None:
+    torch.manual_seed(0)
+    glorot, he = (
+        [parameter.detach() for parameter in LeNet5(shape=(3, 32, 32), classes=10, start=start).parameters()]
+        for start in ("xavier", "kaiming")
+    )
+    dense = 4  # the first dense layer, of 400 inputs and 120 outputs; Glorot's is even within √(6 / 520)
+    assert glorot[dense].abs().max().item() == pytest.approx((6 / 520) ** 0.5, rel=0.01)
+    assert glorot[dense].std().item() == pytest.approx((2 / 520) ** 0.5, rel=0.02)
+    assert he[dense].std().item() == pytest.approx((2 / 400) ** 0.5, rel=0.02)
+    assert he[2].std().item() == pytest.approx((2 / 150) ** 0.5, rel=0.05)  # 6 maps of 5 × 5
+    assert all(parameter.abs().max() == 0 for parameter in (*glorot, *he) if parameter.dim() == 1)
 
 
 def test_flgos_network_has_the_known_number_of_parameters() -> None:

@@ -36,9 +36,9 @@ def test_where_there_is_a_compiler_the_kernels_were_built() -> None:
     assert best() or not shutil.which("cc"), "install the package: `pip install --editable .`"
 
 
-def check(shape: tuple[int, ...], classes: int, n: int) -> None:
+def check(shape: tuple[int, ...], classes: int, n: int, **settings: int) -> None:
     x, y = batch(shape, classes, n, seed=n)
-    model = network(shape, classes, seed=n)
+    model = network(shape, classes, seed=n, **settings)
     assert distance(native(model, shape, classes, x, y), reference(model, x, y)) < NEAR, (shape, classes, n)
 
 
@@ -57,6 +57,12 @@ def test_the_gradient_is_right_for_any_number_of_classes(level: str, shape: tupl
 @pytest.mark.parametrize("shape", [(1, 12, 12), (3, 12, 40), (2, 33, 47), (4, 64, 64), (3, 31, 29)])
 def test_the_gradient_is_right_for_images_of_other_sizes(level: str, shape: tuple[int, ...]) -> None:
     check(shape, 4, 5)
+
+
+@pytest.mark.parametrize("margin", [0, 1, 2, 5])
+@pytest.mark.parametrize("shape", [COLOUR, GREY, (2, 33, 47)], ids=["colour", "grey", "odd"])
+def test_the_gradient_is_right_with_any_margin(level: str, shape: tuple[int, ...], margin: int) -> None:
+    check(shape, 10, 5, margin=margin)
 
 
 @pytest.mark.long

@@ -6,24 +6,24 @@ from typing import Any
 
 import numpy as np
 import pytest
-import torch
 
 from afbs.algorithms.afbs import AFBS
 from afbs.algorithms.fedbuff import FedBuff
+from afbs.clients.samples import Samples
+from afbs.clients.workload import Workload
+from afbs.data.cifar10 import Cifar10
 from afbs.engine.plan import follow, plan
-from afbs.interfaces import Algorithm
+from afbs.interfaces import Algorithm, Plain
 from afbs.latency.always import Always
 from afbs.latency.uniform import Uniform
-from afbs.models.lenet5 import LeNet5
 from afbs.partitions.clustered import Clustered
 from afbs.reproduce.aged import Aged
 from afbs.reproduce.handling import handled
-from afbs.reproduce.networks import OpenLeNet5
 from afbs.reproduce.participation import took_part
-from afbs.reproduce.variants import AtFlush, EqualVolumes, HeldOut
+from afbs.reproduce.variants import AtFlush, EqualVolumes, HeldOut, Pixels
 from afbs.seeds import Key
 from afbs.transports.simulated import VirtualTime
-from afbs.types import ClientInfo, Decided, Dispatched, Training
+from afbs.types import ClientInfo, Dataset, Decided, Dispatched, ModelChoice, Training
 
 
 def events(algorithm: Algorithm[Any], latency: Uniform, versions: int = 40) -> list[Any]:
@@ -89,19 +89,15 @@ def test_a_step_has_as_many_stale_updates_as_it_should_and_they_are_that_old() -
     ] * 5  # of 0 to 299, who have 10 to 309
 
 
-def test_the_open_network_is_the_usual_one_unless_told_otherwise() -> None:
-    usual, open_one = LeNet5((3, 32, 32), 10), OpenLeNet5((3, 32, 32), 10)
-    for mine, theirs in zip(open_one.parameters(), usual.parameters(), strict=True):
-        mine.data.copy_(theirs.data)
-    x = torch.randn(4, 3, 32, 32, generator=torch.Generator().manual_seed(0))
-    torch.testing.assert_close(open_one(x), usual(x), rtol=1e-4, atol=1e-5)
-    raw = OpenLeNet5((3, 32, 32), 10, inputs="unit")
-    raw.load_state_dict(open_one.state_dict())
-    pixels = x * torch.tensor((0.247, 0.243, 0.262)).view(1, 3, 1, 1) + torch.tensor((0.4914, 0.4822, 0.4465)).view(
-        1, 3, 1, 1
-    )
-    torch.testing.assert_close(raw(x), open_one(pixels))
-    assert OpenLeNet5((3, 32, 32), 10, "tanh", "mean", 2, start="xavier")(x).shape == (4, 10)
+@pytest.mark.parametrize(("balanced", "ends"), [(False, (0.0, 0.2, 1.0)), (True, (-1.0, -0.6, 1.0))])
+def test_pixels_are_given_to_the_network_as_they_are_or_balanced(
+    monkeypatch: pytest.MonkeyPatch, balanced: bool, ends: tuple[float, ...]
+) -> None:
+    x = np.array([0, 51, 255], np.uint8).reshape(1, 1, 1, 3).repeat(3, 1)
+    y = np.zeros(1, np.int64)
+    monkeypatch.setattr(Cifar10, "load", lambda self: Dataset(x, y, x, y, 10, (0.49, 0.48, 0.45), (0.2, 0.2, 0.3)))
+    work = Workload(Pixels(balanced).load(), [y], ModelChoice("lenet5"), Training(), Plain(), "delta", 0)
+    assert Samples(work).client(0)[0].numpy() == pytest.approx(np.tile(np.array(ends), (1, 3, 1, 1)), abs=1e-6)
 
 
 def test_without_clusters_the_slow_labels_count_less() -> None:

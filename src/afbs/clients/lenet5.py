@@ -15,6 +15,7 @@ from torch import Tensor
 from afbs.clients.flatten import FlatModel
 from afbs.clients.gradient import EVALUATION_BATCH, Gradient, Probe
 from afbs.clients.samples import Samples
+from afbs.models.lenet5 import LeNet5
 from afbs.native.library import Lenet5Shape, kernels
 from afbs.types import ClientId, UserError
 
@@ -28,8 +29,8 @@ class NativeLenet5(Gradient):
         self._source = samples
         self._kernels = kernels()
         channels, height, width = shape
-        margin = 2 if min(height, width) < 32 else 0
-        self._shape = Lenet5Shape(channels, height, width, margin, classes)
+        assert isinstance(model.module, LeNet5)
+        self._shape = Lenet5Shape(channels, height, width, model.module.margin, classes)
         self._image = shape
         self._sample: int = self._kernels.lenet5_sample(byref(self._shape))
         self._room = torch.empty(self._kernels.lenet5_room(byref(self._shape)))

@@ -8,6 +8,8 @@ from dataclasses import replace
 from afbs.native.library import best, why_not
 from afbs.types import ModelChoice, UserError
 
+_LENET5 = {"activation": "relu", "pooling": "max"}
+"""What its kernel has."""
 _OTHERWISE = '"torch" works everywhere, "auto" takes what there is.'
 
 
@@ -34,11 +36,17 @@ def settled(
 
 def is_lenet5(choice: ModelChoice) -> bool:
     """Whether it is the network that is one kernel as a whole."""
+    return _is_named_lenet5(choice) and all(choice.settings.get(key, own) == own for key, own in _LENET5.items())
+
+
+def _is_named_lenet5(choice: ModelChoice) -> bool:
     return choice.build == "lenet5" or getattr(choice.build, "__module__", None) == "afbs.models.lenet5"
 
 
 def _obstacle(choice: ModelChoice, device: str, usual: bool, fused: Callable[[], bool]) -> str | None:
     lenet5 = is_lenet5(choice)
+    if _is_named_lenet5(choice) and not lenet5:
+        return "that of 'lenet5' has ReLU and the maximum, and no other activation or pooling"
     if not lenet5 and isinstance(choice.build, str) and ":" not in choice.build:
         return "of the networks that come with afbs only 'lenet5' has one (afbs.nn.ConvPoolReLU is for your own)"
     if lenet5 and not usual:

@@ -2,13 +2,14 @@
 
 `HeldOut`: FLGO, the framework that the paper names, keeps a tenth of every client's samples for validation.
 `EqualVolumes`: where one client has a sample more than another, AFBS already compares them.
+`Pixels`: the paper does not say what a network is given of an image.
 `AtFlush`: "sampling 120 clients per training round" may mean that nobody is asked between two steps.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Annotated, Any, Literal, NamedTuple, final
 
@@ -17,10 +18,11 @@ from annotated_types import Ge, Gt, Le, Lt
 from numpy.typing import NDArray
 
 from afbs import registry
-from afbs.interfaces import Algorithm, LocalRule, Partition, Pool
+from afbs.data.cifar10 import Cifar10
+from afbs.interfaces import Algorithm, LocalRule, Partition, Pool, Source
 from afbs.partitions.clustered import Clustered
 from afbs.seeds import Key
-from afbs.types import Ask, ClientId, ClientInfo, Matrix, Memory, Order, Split, Step, Update, Vector
+from afbs.types import Ask, ClientId, ClientInfo, Dataset, Matrix, Memory, Order, Split, Step, Update, Vector
 
 
 @dataclass(frozen=True)
@@ -69,6 +71,19 @@ class HeldOut(_Cut):
     def _kept(self, mine: NDArray[np.int64], rng: np.random.Generator) -> NDArray[np.int64]:
         number = max(1, len(mine) - int(self.held_out * len(mine)))
         return np.sort(rng.permutation(mine)[:number])
+
+
+@final
+@dataclass(frozen=True)
+class Pixels(Source):
+    """CIFAR-10 with channels from 0 to 1, or from −1 to 1, instead of a mean of 0 and a deviation of 1."""
+
+    balanced: bool = False
+
+    def load(self) -> Dataset:
+        half = (0.5,) * 3
+        shift, scale = (half, half) if self.balanced else ((0.0,) * 3, (1.0,) * 3)
+        return replace(Cifar10().load(), shift=shift, scale=scale)
 
 
 class Refilling(NamedTuple):
