@@ -31,7 +31,9 @@ class LeNet5(nn.Module):
 
     `memory_format`: How torch lays images out; channels last is faster and rounds differently.
 
-    `activation`, `pooling`: `"tanh"` and `"mean"` are the network of 1998; they have no native kernel.
+    `activation`: After each layer but the last. The network of 1998 had tanh, which has no native kernel.
+
+    `pooling`: Of 2 × 2 outputs of a convolution. The network of 1998 had the mean, which has no native kernel.
 
     `margin`: Pixels of zeros around an image; by default two for images smaller than 32 × 32.
 
