@@ -10,6 +10,7 @@ import tomllib
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from torch import Tensor, nn
 
@@ -21,7 +22,7 @@ from afbs.models.lenet5 import LeNet5
 from afbs.native import choice
 from afbs.native.library import best
 from afbs.nn import ConvPoolReLU
-from afbs.types import UserError
+from afbs.types import Dataset, UserError
 from kernels import needs_kernels
 from tiny import settings
 
@@ -81,6 +82,13 @@ def test_auto_is_native_for_lenet5_on_a_processor() -> None:
     assert kernel({"model": {"kernel": "torch"}}) == "torch"
 
 
+@needs_kernels
+def test_auto_is_native_for_flgos_network_which_has_such_layers() -> None:
+    pixels, labels = np.zeros((2, 3, 32, 32), np.uint8), np.arange(2)
+    photographs = Dataset(pixels, labels, pixels, labels, 2)
+    assert chosen(load({"model": {"name": "flgo_cnn"}}), photographs).model.kernel == "native"
+
+
 def test_auto_is_torch_where_nothing_was_built(unbuilt: None) -> None:
     assert kernel({}) == "torch"
 
@@ -93,7 +101,7 @@ def test_native_is_refused_where_nothing_was_built(unbuilt: None) -> None:
 @pytest.mark.parametrize(
     ("tables", "complaint"),
     [
-        ({"model": {"name": "mlp", "kernel": "native"}}, "only 'lenet5' has one"),
+        ({"model": {"name": "mlp", "kernel": "native"}}, "the network has no layer that has one"),
         ({"model": {"pooling": "mean", "kernel": "native"}}, "'lenet5' has ReLU and the maximum, and no other"),
         ({"model": {"kernel": "native"}, "run": {"device": "cuda"}}, "`run.device` is 'cuda'"),
         ({"model": {"kernel": "fast"}}, "`model.kernel` must be 'auto', 'native' or 'torch', got 'fast'"),

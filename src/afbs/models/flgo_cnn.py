@@ -6,6 +6,7 @@ from typing import final
 
 from torch import Tensor, nn
 
+from afbs.nn.conv_pool_relu import ConvPoolReLU
 from afbs.types import UserError
 
 
@@ -22,12 +23,8 @@ class FlgoCnn(nn.Module):
         channels, height, width = shape
         rows, columns = (((side - 4) // 2 - 4) // 2 for side in (height, width))
         self.features = nn.Sequential(
-            nn.Conv2d(channels, 64, 5),
-            nn.MaxPool2d(2),  # before the ReLU: the same numbers, a quarter of them to clamp
-            nn.ReLU(),
-            nn.Conv2d(64, 64, 5),
-            nn.MaxPool2d(2),  # before the ReLU: the same numbers, a quarter of them to clamp
-            nn.ReLU(),
+            ConvPoolReLU(channels, 64, 5),
+            ConvPoolReLU(64, 64, 5),
             nn.Flatten(),
         )
         self.head = nn.Sequential(

@@ -23,7 +23,7 @@ def settled(
     """The same with `auto` decided, once and for all: `native` where it can be, else `torch`.
 
     `usual` is the gradient of a classification's cross-entropy, in float32: LeNet-5 has a kernel for that. `fused` says
-    whether a network of one's own has layers with kernels. It is asked last, for it may have to build the network.
+    whether another network has layers with kernels. It is asked last, for it may have to build the network.
     `otherwise` is what to do where `native` cannot be.
     """
     if choice.kernel == "torch":
@@ -47,8 +47,6 @@ def _obstacle(choice: ModelChoice, device: str, usual: bool, fused: Callable[[],
     lenet5 = is_lenet5(choice)
     if _is_named_lenet5(choice) and not lenet5:
         return "that of 'lenet5' has ReLU and the maximum, and no other activation or pooling"
-    if not lenet5 and isinstance(choice.build, str) and ":" not in choice.build:
-        return "of the networks that come with afbs only 'lenet5' has one (afbs.nn.ConvPoolReLU is for your own)"
     if lenet5 and not usual:
         return "it is for classification, in float32 and as `[training]` says, without a function of your own"
     if device != "cpu":

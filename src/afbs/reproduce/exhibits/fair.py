@@ -67,7 +67,7 @@ def _finals(clusters: int, method: str, finds: Gathered) -> list[Spec]:
     return [replace(spec, days=_DAYS) for spec in ranked[:_FINALISTS]]
 
 
-def _tuned(clusters: int, method: str, finds: Gathered) -> Spec | None:
+def tuned(clusters: int, method: str, finds: Gathered) -> Spec | None:
     """The best of a method's finals, once all of them have ended."""
     finals = _finals(clusters, method, finds)
     if not finals or len(known(finals, finds)) < len(finals):
@@ -89,7 +89,7 @@ def _exhibit(name: str, title: str, methods: Sequence[str], notes: Sequence[str]
     def then(choice: Choice, finds: Gathered) -> list[Spec]:
         points = list(product(_asked(choice), choice.of(methods)))
         finals = [spec for clusters, method in points for spec in _finals(clusters, method, finds)]
-        best = [spec for clusters, method in points if (spec := _tuned(clusters, method, finds)) is not None]
+        best = [spec for clusters, method in points if (spec := tuned(clusters, method, finds)) is not None]
         return [*finals, *choice.with_seeds(best, _SEEDS)]
 
     def page(choice: Choice, finds: Gathered) -> Page:
@@ -97,7 +97,7 @@ def _exhibit(name: str, title: str, methods: Sequence[str], notes: Sequence[str]
         for clusters in _asked(choice):
             arms = {}
             for method in choice.of(methods):
-                spec = _tuned(clusters, method, finds)
+                spec = tuned(clusters, method, finds)
                 arms[TITLES[method]] = known(list(choice.with_seeds([spec], _SEEDS)), finds) if spec else []
             against = {arm: "FedBuff" if arm == "AFBS" else "AFBS" for arm in arms}
             heading, rows, values = compared(arms, against)
@@ -114,7 +114,7 @@ def _final_table(clusters: int, methods: Sequence[str], finds: Gathered) -> Shee
     rows, values = [], []
     for method in methods:
         path, options = _SERVER[method]
-        best = _tuned(clusters, method, finds)
+        best = tuned(clusters, method, finds)
         for spec in _finals(clusters, method, finds):
             changes, runs = dict(spec.changes), known([spec], finds)
             rate, value = changes["training.lr"], changes[path]
