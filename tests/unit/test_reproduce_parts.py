@@ -15,7 +15,7 @@ from afbs.reproduce.exhibits.settings import OPTIONS, contradict
 from afbs.reproduce.found import Evidence, thinned
 from afbs.reproduce.published import figures, published, target
 from afbs.reproduce.running import wanted
-from afbs.reproduce.spec import Spec
+from afbs.reproduce.spec import Spec, tabled
 from afbs.types import UserError
 
 
@@ -60,14 +60,27 @@ def test_tables_two_and_four_are_in_the_setting_of_the_paper() -> None:
         assert config.tables["clusters"]["number"] == config.tables["partition"]["clusters"]
 
 
+def test_what_torchs_weights_gave_stands_beside_where_it_is_known_and_is_never_asked_for() -> None:
+    choice = Choice(("mnist", "sst2"), (1,), ("afbs",))
+    ours, other = tabled("mnist", 1, "afbs"), Spec("mnist", 1, "afbs")
+    for exhibit in (EXHIBITS["table2"], EXHIBITS["published"]):
+        assert other in exhibit.beside(choice)
+        assert other not in exhibit.specs(choice)
+    runs = Gathered({ours.name: run(ours, 0.985), other.name: run(other, 0.975)})
+    mnist, sst2 = EXHIBITS["table2"].page(choice, runs).tables
+    assert mnist.rows == [["AFBS", "98.91", "98.50", "-0.41", "97.50", ""]]
+    assert mnist.values[0]["from_torchs_weights"] == 97.5
+    assert sst2.rows == [["AFBS", "63.99", "not run", "–", "–", ""]]
+
+
 def test_a_choice_takes_a_part() -> None:
     choice = Choice(("mnist",), (1,), ("fedavg", "afbs"), (4, 5), 0.5)
     names = [spec.name for spec in wanted([EXHIBITS["table4"]], choice)]
     assert names == [
-        "mnist-k1-afbs-0.5d-seed4",
-        "mnist-k1-fedavg-0.5d-seed4",
-        "mnist-k1-afbs-0.5d-seed5",
-        "mnist-k1-fedavg-0.5d-seed5",
+        "mnist-k1-afbs-start-xavier-0.5d-seed4",
+        "mnist-k1-fedavg-start-xavier-0.5d-seed4",
+        "mnist-k1-afbs-start-xavier-0.5d-seed5",
+        "mnist-k1-fedavg-start-xavier-0.5d-seed5",
     ]
     assert choice.suffix == "-mnist-k1-fedavg-afbs-seed4-seed5-0.5d"
     with pytest.raises(UserError, match="did you mean 'fedavg'"):
@@ -189,7 +202,11 @@ def test_ablations_test_an_arm_against_the_one_it_names_seed_by_seed() -> None:
 def test_a_run_of_the_tables_ends_before_its_time_only_where_its_model_stands_still() -> None:
     least = {spec.arm: spec.cell.config.run.stop_when_lr_below for spec in wanted([EXHIBITS["table2"]], Choice())}
     swaying = {arm for arm, rate in least.items() if rate == 0}
-    ends = [f"{k}-{method}-stop-when-lr-below-0-20d" for k in ("k3", "k5") for method in ("afbs", "fedbuff", "ca2fl")]
+    ends = [
+        f"{k}-{method}-start-xavier-stop-when-lr-below-0-20d"
+        for k in ("k3", "k5")
+        for method in ("afbs", "fedbuff", "ca2fl")
+    ]
     assert swaying == {f"cifar10-{end}" for end in ends}
     assert {rate for arm, rate in least.items() if arm not in swaying} == {0.0001}
 
@@ -240,7 +257,7 @@ def test_the_nearest_settings_come_first() -> None:
     assert table.values[0]["option"] == "no decay"
     assert table.values[0]["distance"] == pytest.approx(((25 + 3 * 100) / 4) ** 0.5, abs=1e-3)
     told = {row["option"]: row["distance"] for row in table.values}
-    assert told["as here"] == pytest.approx(10)
+    assert told["as first read"] == pytest.approx(10)
     assert told["AFBS: no λ"] == pytest.approx(10)  # the other three as they are without it
 
 

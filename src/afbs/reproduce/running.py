@@ -69,7 +69,7 @@ def collected(names: Sequence[str], choice: Choice, *, folder: Path = FOLDER, re
     pages = []
     for name in names:
         exhibit = EXHIBITS[name]
-        finds = _finds(wanted([exhibit], choice), folder, results)
+        finds = _finds([*wanted([exhibit], choice), *exhibit.beside(choice)], folder, results)
         while more := [spec for spec in exhibit.then(choice, finds) if spec.name not in finds.runs]:
             found = _finds(more, folder, results)
             finds = replace(finds, runs={**finds.runs, **found.runs})

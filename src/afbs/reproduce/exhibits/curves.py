@@ -25,7 +25,7 @@ Panels = Mapping[tuple[str, int], Mapping[str, Spec]]
 def _methods(choice: Choice) -> Panels:
     """The figure's runs are those of Table 2."""
     return {
-        (dataset, 1): {TITLES[method]: Spec(dataset, 1, method) for method in choice.of(METHODS)}
+        (dataset, 1): {TITLES[method]: tabled(dataset, 1, method) for method in choice.of(METHODS)}
         for dataset in _DATASETS
         if choice.takes(dataset, 1)
     }

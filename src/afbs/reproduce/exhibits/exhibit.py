@@ -20,7 +20,7 @@ class Gathered:
     measured: Mapping[str, Any] = field(default_factory=dict)
 
 
-def _none(choice: Choice, finds: Gathered) -> Sequence[Spec]:
+def _none(*_: Any) -> Sequence[Spec]:
     return ()
 
 
@@ -28,6 +28,7 @@ def _none(choice: Choice, finds: Gathered) -> Sequence[Spec]:
 class Exhibit:
     """`page` is given everything that is known, which may be less than `specs` asks for.
 
+    `beside` are runs that are shown where they are known, and never asked for.
     `then` are further runs that depend on what is known, asked again until it names no new ones. `measure` finds
     something out without any run, as JSON can hold it; `heeds` are the options that change that.
     """
@@ -37,6 +38,7 @@ class Exhibit:
     specs: Callable[[Choice], Sequence[Spec]]
     page: Callable[[Choice, Gathered], Page]
     then: Callable[[Choice, Gathered], Sequence[Spec]] = _none
+    beside: Callable[[Choice], Sequence[Spec]] = _none
     measure: Callable[[Choice], Mapping[str, Any]] | None = None
     heeds: tuple[str, ...] = ()
 
