@@ -187,3 +187,12 @@ def test_the_drawings_are_those_of_today(tmp_path: Path) -> None:
     assert {path.stem for path in tmp_path.iterdir()} == {"buffer", "discounts", "flow", "selection", "staleness"}
     for name in ("buffer.svg", "flow.svg"):
         assert (tmp_path / name).read_bytes() == (ROOT / "docs/images" / name).read_bytes()
+
+
+def test_the_tables_of_the_reproduction_are_those_of_the_committed_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """If not: `python docs/tables.py`."""
+    monkeypatch.syspath_prepend(ROOT / "docs")
+    tables = importlib.import_module("tables")
+    text = (ROOT / "docs/reproduction.md").read_text(encoding="utf-8")
+    assert set(re.findall(r"<!-- table: ([\w-]+) -->", text)) == set(tables.TABLES)
+    assert tables.rewritten(text) == text
