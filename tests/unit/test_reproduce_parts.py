@@ -282,7 +282,7 @@ def test_what_comes_nearer_is_tried_together_and_the_nearest_to_the_end() -> Non
     assert {spec.virtual_days for spec in last} == {20}
     runs |= {spec.name: run(spec, 0.6) for spec in last}
     assert set(exhibit.then(choice, Gathered(runs))) == {*together, *last}
-    assert exhibit.page(choice, Gathered(runs)).tables[1].rows[0][:4] == ["AFBS", "65.79", "60.00", "-5.79"]
+    assert exhibit.page(choice, Gathered(runs)).tables[-1].rows[0][:4] == ["AFBS", "65.79", "60.00", "-5.79"]
 
 
 def test_a_single_choice_that_comes_nearer_is_run_to_the_end_and_one_within_chance_is_not() -> None:
@@ -296,6 +296,16 @@ def test_a_single_choice_that_comes_nearer_is_run_to_the_end_and_one_within_chan
             for spec in wanted([exhibit], choice)
         }
         assert {spec.virtual_days for spec in exhibit.then(choice, Gathered(runs))} == days
+
+
+def test_three_starts_stand_beside_the_paper_where_the_rate_is_gone_at_once() -> None:
+    exhibit, choice = EXHIBITS["settings"], Choice()
+    glorot = tabled("mnist", 1, "fedasync")
+    assert glorot in exhibit.specs(choice)
+    runs = {glorot.name: run(glorot, 0.8375), "mnist-k1-fedasync-20d-seed1": run(glorot, 0.167)}
+    starts = next(table for table in exhibit.page(choice, Gathered(runs)).tables if table.name == "starts")
+    assert starts.rows[0] == ["FedAsync, MNIST", "85.16", "16.70", "83.75", "not run"]
+    assert starts.values[0]["Glorot and Bengio's"] == 83.75
 
 
 def test_choices_are_tried_together_only_where_their_settings_can_be_had_together() -> None:

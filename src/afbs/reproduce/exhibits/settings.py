@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 
 from afbs.reproduce.beside import accuracy_row, spread, time_row
 from afbs.reproduce.choice import Choice
+from afbs.reproduce.exhibits import starts
 from afbs.reproduce.exhibits.exhibit import Exhibit, Gathered, known, made
 from afbs.reproduce.page import NONE, Page, Sheet
 from afbs.reproduce.published import figures, target
@@ -80,7 +81,7 @@ def specs(choice: Choice) -> list[Spec]:
     if not choice.takes("cifar10", 1):
         return []
     wanted = [_spec(option, method) for option in OPTIONS for method in choice.of(option.methods)]
-    return list(choice.with_seeds(wanted))
+    return [*choice.with_seeds(wanted), *starts.specs(choice)]
 
 
 def then(choice: Choice, finds: Gathered) -> list[Spec]:
@@ -195,6 +196,7 @@ def _page(choice: Choice, finds: Gathered) -> Page:
     aim = 100 * target("cifar10")
     title = f"Test accuracy in percent when the paper has {aim:.0f}: CIFAR-10, K = 1"
     sheets = [Sheet("distance", title, heading, [rows[place] for place in order], [values[place] for place in order])]
+    sheets.append(starts.sheet(choice, finds))
     nearest = _nearest(choice, finds, options)
     if nearest is not None:
         sheets.append(_whole(choice, finds, nearest))
