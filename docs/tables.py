@@ -14,10 +14,10 @@ from statistics import fmean, stdev
 from afbs.reproduce import found
 from afbs.reproduce.exhibits import Gathered, fair
 from afbs.reproduce.exhibits.ablations import QUESTIONS
-from afbs.reproduce.exhibits.clustering import ARMS
+from afbs.reproduce.exhibits.clustering import ARMS, compared
 from afbs.reproduce.found import Evidence
 from afbs.reproduce.published import figures
-from afbs.reproduce.spec import CLUSTERS, TITLES, Spec, tabled
+from afbs.reproduce.spec import CLUSTERS, GLOROT, TITLES, Spec
 from afbs.sweeps.statistics import paired
 
 PAGE = Path(__file__).parent / "reproduction.md"
@@ -49,7 +49,7 @@ def _highest(runs: Runs) -> Rows:
     rows = [["", *(TITLES[method] for method in _METHODS)]]
     for dataset in _DATASETS:
         for clusters in CLUSTERS[dataset]:
-            ours = {method: runs.get(tabled(dataset, clusters, method).name) for method in _METHODS}
+            ours = {method: runs.get(Spec(dataset, clusters, method).name) for method in _METHODS}
             told = [
                 f"{100 * run.best:.1f} ({paper[method, dataset, clusters]:.1f})" if run else _NOT_RUN
                 for method, run in ours.items()
@@ -58,10 +58,31 @@ def _highest(runs: Runs) -> Rows:
     return rows
 
 
+def _start(runs: Runs) -> Rows:
+    """Tables 2 and 4 from two starts, where both have been run."""
+    highest, soonest = figures("2"), figures("4")
+    rows = [["K = 1", "highest: paper", "torch", "Glorot", "when the paper has its target: torch", "Glorot"]]
+    for dataset in ("cifar10", "mnist"):
+        for method in _METHODS:
+            torch, glorot = (
+                runs.get(Spec(dataset, 1, method).name),
+                runs.get(Spec(dataset, 1, method, changes=(GLOROT,)).name),
+            )
+            if torch and glorot:
+                moment = soonest[method, dataset, 1]
+                then = (
+                    ["", ""] if moment is None else [f"{100 * run.accuracy_at(moment):.1f}" for run in (torch, glorot)]
+                )
+                best = [f"{100 * run.best:.1f}" for run in (torch, glorot)]
+                printed = f"{highest[method, dataset, 1]:.1f}"
+                rows.append([f"{TITLES[dataset]}, {TITLES[method]}", printed, *best, *then])
+    return rows
+
+
 def _sway(runs: Runs) -> Rows:
     rows = [["", *(f"K = {clusters}" for clusters in CLUSTERS["cifar10"])]]
     for method in _LEARN:
-        ours = [runs.get(tabled("cifar10", clusters, method).name) for clusters in CLUSTERS["cifar10"]]
+        ours = [runs.get(Spec("cifar10", clusters, method).name) for clusters in CLUSTERS["cifar10"]]
         rows.append([TITLES[method], *(_percent(run.late) if run else _NOT_RUN for run in ours)])
     return rows
 
@@ -123,7 +144,7 @@ def _clustering_long(runs: Runs) -> Rows:
     for dataset in ("cifar10", "cifar100", "mnist"):
         for clusters in (3, 5):
             for arm, changes in ARMS.items():
-                run = runs.get(tabled(dataset, clusters, "afbs", changes).name)
+                run = runs.get(compared(dataset, clusters, changes).name)
                 told = (
                     [_percent(run.late), f"{100 * run.best:.1f}", f"{100 * run.final:.1f}"] if run else [_NOT_RUN] * 3
                 )
@@ -134,11 +155,10 @@ def _clustering_long(runs: Runs) -> Rows:
 
 
 def _heard(runs: Runs) -> Rows:
-    specs = {clusters: tabled("cifar10", clusters, "afbs") for clusters in CLUSTERS["cifar10"]}
-    ended = {clusters: runs[spec.name].heard for clusters, spec in specs.items() if spec.name in runs}
-    ours = list(ended.values())
+    ended = [runs.get(Spec("cifar10", clusters, "afbs").name) for clusters in CLUSTERS["cifar10"]]
+    ours = [run.heard for run in ended if run]
     return [
-        ["", *(f"K = {clusters}" for clusters in ended)],
+        ["", *(f"K = {clusters}" for clusters in CLUSTERS["cifar10"])],
         ["clients never heard", *(str(one["never"]) for one in ours)],
         ["of the smallest fifth's updates count", *(_share(one["by_examples"]["kept"][0]) for one in ours)],
         ["they carry of all weight", *(_share(one["by_examples"]["weight"][0]) for one in ours)],
@@ -153,6 +173,7 @@ def _heard(runs: Runs) -> Rows:
 
 TABLES: dict[str, Callable[[Runs], Rows]] = {
     "highest": _highest,
+    "start": _start,
     "sway": _sway,
     "decay": _decay,
     "step-k1": lambda runs: _step(runs, 1),

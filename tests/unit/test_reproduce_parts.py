@@ -15,7 +15,7 @@ from afbs.reproduce.exhibits.settings import OPTIONS, contradict
 from afbs.reproduce.found import Evidence, thinned
 from afbs.reproduce.published import figures, published, target
 from afbs.reproduce.running import wanted
-from afbs.reproduce.spec import Spec, tabled
+from afbs.reproduce.spec import GLOROT, Spec
 from afbs.types import UserError
 
 
@@ -60,16 +60,15 @@ def test_tables_two_and_four_are_in_the_setting_of_the_paper() -> None:
         assert config.tables["clusters"]["number"] == config.tables["partition"]["clusters"]
 
 
-def test_what_torchs_weights_gave_stands_beside_where_it_is_known_and_is_never_asked_for() -> None:
-    choice = Choice(("mnist", "sst2"), (1,), ("afbs",))
-    ours, other = tabled("mnist", 1, "afbs"), Spec("mnist", 1, "afbs")
-    for exhibit in (EXHIBITS["table2"], EXHIBITS["published"]):
-        assert other in exhibit.beside(choice)
-        assert other not in exhibit.specs(choice)
-    runs = Gathered({ours.name: run(ours, 0.985), other.name: run(other, 0.975)})
-    mnist, sst2 = EXHIBITS["table2"].page(choice, runs).tables
-    assert mnist.rows == [["AFBS", "98.91", "98.50", "-0.41", "97.50", ""]]
-    assert mnist.values[0]["from_torchs_weights"] == 97.5
+def test_what_other_weights_gave_stands_beside_where_it_is_known_and_is_never_asked_for() -> None:
+    exhibit, choice = EXHIBITS["table2"], Choice(("mnist", "sst2"), (1,), ("afbs",))
+    ours, other = Spec("mnist", 1, "afbs"), Spec("mnist", 1, "afbs", changes=(GLOROT,))
+    assert exhibit.beside(choice) == [other]
+    assert other not in exhibit.specs(choice)
+    runs = Gathered({ours.name: run(ours, 0.975), other.name: run(other, 0.985)})
+    mnist, sst2 = exhibit.page(choice, runs).tables
+    assert mnist.rows == [["AFBS", "98.91", "97.50", "-1.41", "98.50", ""]]
+    assert mnist.values[0]["from_glorots_weights"] == 98.5
     assert sst2.rows == [["AFBS", "63.99", "not run", "–", "–", ""]]
 
 
@@ -77,10 +76,10 @@ def test_a_choice_takes_a_part() -> None:
     choice = Choice(("mnist",), (1,), ("fedavg", "afbs"), (4, 5), 0.5)
     names = [spec.name for spec in wanted([EXHIBITS["table4"]], choice)]
     assert names == [
-        "mnist-k1-afbs-start-xavier-0.5d-seed4",
-        "mnist-k1-fedavg-start-xavier-0.5d-seed4",
-        "mnist-k1-afbs-start-xavier-0.5d-seed5",
-        "mnist-k1-fedavg-start-xavier-0.5d-seed5",
+        "mnist-k1-afbs-0.5d-seed4",
+        "mnist-k1-fedavg-0.5d-seed4",
+        "mnist-k1-afbs-0.5d-seed5",
+        "mnist-k1-fedavg-0.5d-seed5",
     ]
     assert choice.suffix == "-mnist-k1-fedavg-afbs-seed4-seed5-0.5d"
     with pytest.raises(UserError, match="did you mean 'fedavg'"):
@@ -199,23 +198,14 @@ def test_ablations_test_an_arm_against_the_one_it_names_seed_by_seed() -> None:
     assert told["FedBuff"]["difference"] == pytest.approx(-0.04)
 
 
-def test_a_run_of_the_tables_ends_before_its_time_only_where_its_model_stands_still() -> None:
-    least = {spec.arm: spec.cell.config.run.stop_when_lr_below for spec in wanted([EXHIBITS["table2"]], Choice())}
-    swaying = {arm for arm, rate in least.items() if rate == 0}
-    ends = [
-        f"{k}-{method}-start-xavier-stop-when-lr-below-0-20d"
-        for k in ("k3", "k5")
-        for method in ("afbs", "fedbuff", "ca2fl")
-    ]
-    assert swaying == {f"cifar10-{end}" for end in ends}
-    assert {rate for arm, rate in least.items() if arm not in swaying} == {0.0001}
-
-
-def test_table_three_shares_its_runs_with_clustering_with_table_two() -> None:
-    shared = set(wanted([EXHIBITS["table3"]], Choice())) & set(wanted([EXHIBITS["table2"]], Choice(methods=("afbs",))))
-    assert {(spec.dataset, spec.clusters) for spec in shared} == {
-        (dataset, clusters) for dataset in ("mnist", "cifar10", "cifar100") for clusters in (3, 5)
-    }
+def test_table_three_shares_runs_with_table_two_but_for_those_that_must_come_to_rest() -> None:
+    three, two = (set(wanted([EXHIBITS[name]], Choice())) for name in ("table3", "table2"))
+    shared = {(spec.dataset, spec.clusters, spec.method) for spec in three & two}
+    assert shared == {(dataset, clusters, "afbs") for dataset in ("mnist", "cifar100") for clusters in (3, 5)}
+    swaying = {spec for spec in three if spec.cell.config.run.stop_when_lr_below == 0}
+    assert {spec.dataset for spec in swaying} == {"cifar10"}
+    assert len(swaying) == 4
+    assert {spec.cell.config.run.stop_when_lr_below for spec in two} == {0.0001}
 
 
 def test_the_fair_comparison_tries_long_what_was_best_in_short_and_then_takes_the_test_set() -> None:
@@ -300,7 +290,7 @@ def test_a_single_choice_that_comes_nearer_is_run_to_the_end_and_one_within_chan
 
 def test_three_starts_stand_beside_the_paper_where_the_rate_is_gone_at_once() -> None:
     exhibit, choice = EXHIBITS["settings"], Choice()
-    glorot = tabled("mnist", 1, "fedasync")
+    glorot = Spec("mnist", 1, "fedasync", changes=(GLOROT,))
     assert glorot in exhibit.specs(choice)
     runs = {glorot.name: run(glorot, 0.8375), "mnist-k1-fedasync-20d-seed1": run(glorot, 0.167)}
     starts = next(table for table in exhibit.page(choice, Gathered(runs)).tables if table.name == "starts")

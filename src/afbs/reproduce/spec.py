@@ -47,7 +47,6 @@ COLUMNS = (
 )
 """The order in which they are run: what says most comes first."""
 _SYNCHRONOUS = ("fedavg", "feddyn")
-_BUFFERED = ("afbs", "fedbuff", "ca2fl")
 _PATHS = {"aged": "afbs.reproduce.aged:Aged"}
 """Algorithms that exist for one figure only."""
 _LR = 0.01
@@ -132,22 +131,6 @@ class Spec:
             },
             "evaluation": {**moments, "target": target(self.dataset)},
         }
-
-
-def tabled(dataset: str, clusters: int, method: str, changes: Changes = ()) -> Spec:
-    """A run of the paper's tables, in the reading that comes nearest to them.
-
-    LeNet-5 starts from Glorot and Bengio's weights. On CIFAR-10 with several clusters, models that are made of buffers
-    still sway by points where others stand still; with the last hundredth of the rate they come to rest, and are better
-    for it. Those runs go on to the last day."""
-    sways = dataset == "cifar10" and clusters > 1 and method in _BUFFERED
-    start = () if dataset == "sst2" else (GLOROT,)
-    return Spec(dataset, clusters, method, changes=(*start, *changes, *((TO_THE_END,) if sways else ())))
-
-
-def first_read(dataset: str, clusters: int, method: str, changes: Changes = ()) -> Spec | None:
-    """The same as it was read first, from torch's own weights. Of a text there was no other reading."""
-    return None if dataset == "sst2" else Spec(dataset, clusters, method, changes=changes)
 
 
 def paper_days(dataset: str) -> float:

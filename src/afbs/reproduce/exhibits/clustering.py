@@ -9,26 +9,27 @@ from afbs.reproduce.choice import Choice
 from afbs.reproduce.exhibits.exhibit import Exhibit, Gathered, known, made
 from afbs.reproduce.page import Page, Sheet
 from afbs.reproduce.published import figures
-from afbs.reproduce.spec import TITLES, Spec, first_read, paper_days, tabled
+from afbs.reproduce.spec import TITLES, TO_THE_END, Changes, Spec, paper_days
 
 WITHOUT = (("algorithm.clustering", False),)
 ARMS = {"w/o clustering": WITHOUT, "w/ clustering": ()}
-_HEADING = ["", "paper", "ours", "difference", "last third", "from torch's weights", ""]
+_HEADING = ["", "paper", "ours", "difference", "last third", ""]
 _COLUMNS = (("cifar10", 3), ("cifar10", 5), ("mnist", 3), ("mnist", 5), ("cifar100", 3), ("cifar100", 5))
 
 
+def compared(dataset: str, clusters: int, changes: Changes) -> Spec:
+    """One arm. On CIFAR-10 models still sway by points where others stand still; with the last hundredth of the
+    learning rate they come to rest, as the paper's have. Those runs go on to the last day.
+
+    The others are runs of Table 2, if they have clustering.
+    """
+    return Spec(dataset, clusters, "afbs", changes=(*changes, TO_THE_END) if dataset == "cifar10" else changes)
+
+
 def specs(choice: Choice) -> list[Spec]:
-    """The arm with clustering is a run of Table 2."""
     columns = [column for column in _COLUMNS if choice.takes(*column)]
-    wanted = [tabled(*column, "afbs", changes) for column in columns for changes in ARMS.values()]
+    wanted = [compared(*column, changes) for column in columns for changes in ARMS.values()]
     return list(choice.with_seeds(wanted))
-
-
-def beside(choice: Choice) -> list[Spec]:
-    """The same from torch's own weights."""
-    columns = [column for column in _COLUMNS if choice.takes(*column)]
-    read = [first_read(*column, "afbs", changes) for column in columns for changes in ARMS.values()]
-    return list(choice.with_seeds([spec for spec in read if spec]))
 
 
 def _page(choice: Choice, finds: Gathered) -> Page:
@@ -37,13 +38,10 @@ def _page(choice: Choice, finds: Gathered) -> Page:
     for dataset, clusters in sorted(column for column in _COLUMNS if choice.takes(*column)):
         rows, values = [], []
         for arm, changes in ARMS.items():
-            runs = known(list(choice.with_seeds([tabled(dataset, clusters, "afbs", changes)])), finds)
+            runs = known(list(choice.with_seeds([compared(dataset, clusters, changes)])), finds)
             told, numbers = accuracy_row(paper[arm, dataset, clusters], [run.final for run in runs])
             late = [100 * accuracy for run in runs for accuracy in run.late]
-            first = first_read(dataset, clusters, "afbs", changes)
-            others = known(list(choice.with_seeds([first])), finds) if first else []
-            before = spread([100 * run.final for run in others], 2)
-            rows.append([arm, *told, spread(late, 2), before, remark(runs, paper_days(dataset))])
+            rows.append([arm, *told, spread(late, 2), remark(runs, paper_days(dataset))])
             values.append(
                 {
                     "dataset": dataset,
@@ -64,4 +62,4 @@ def _page(choice: Choice, finds: Gathered) -> Page:
     return made("table3", title, tables, specs(choice), finds, notes)
 
 
-TABLE3 = Exhibit("table3", "the final accuracy of AFBS with and without clustering", specs, _page, beside=beside)
+TABLE3 = Exhibit("table3", "the final accuracy of AFBS with and without clustering", specs, _page)

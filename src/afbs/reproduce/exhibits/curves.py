@@ -9,12 +9,12 @@ from typing import Any
 from afbs.reproduce.beside import spread
 from afbs.reproduce.choice import Choice
 from afbs.reproduce.drawing import curves, drawn
-from afbs.reproduce.exhibits.clustering import ARMS
+from afbs.reproduce.exhibits.clustering import ARMS, compared
 from afbs.reproduce.exhibits.exhibit import Exhibit, Gathered, known, made
 from afbs.reproduce.found import Evidence
 from afbs.reproduce.page import NONE, Page, Sheet
 from afbs.reproduce.published import target
-from afbs.reproduce.spec import METHODS, TITLES, Spec, tabled
+from afbs.reproduce.spec import METHODS, TITLES, Spec
 
 _DAY = 86_400
 _BUFFERS = (5, 10, 20, 30, 50)
@@ -25,7 +25,7 @@ Panels = Mapping[tuple[str, int], Mapping[str, Spec]]
 def _methods(choice: Choice) -> Panels:
     """The figure's runs are those of Table 2."""
     return {
-        (dataset, 1): {TITLES[method]: tabled(dataset, 1, method) for method in choice.of(METHODS)}
+        (dataset, 1): {TITLES[method]: Spec(dataset, 1, method) for method in choice.of(METHODS)}
         for dataset in _DATASETS
         if choice.takes(dataset, 1)
     }
@@ -36,8 +36,8 @@ def _clustering(choice: Choice) -> Panels:
     columns = [(dataset, clusters) for dataset in ("cifar10", "cifar100") for clusters in (3, 5)]
     return {
         column: {
-            "with clustering": tabled(*column, "afbs", ARMS["w/ clustering"]),
-            "without clustering": tabled(*column, "afbs", ARMS["w/o clustering"]),
+            "with clustering": compared(*column, ARMS["w/ clustering"]),
+            "without clustering": compared(*column, ARMS["w/o clustering"]),
         }
         for column in columns
         if choice.takes(*column)
@@ -48,7 +48,9 @@ def _buffer(choice: Choice) -> Panels:
     """Of the sizes in the paper's figure only 10 and 50 are known."""
     return {
         ("cifar10", clusters): {
-            f"C = {size}": tabled("cifar10", clusters, "afbs", () if size == 10 else (("algorithm.buffer_size", size),))
+            f"C = {size}": Spec(
+                "cifar10", clusters, "afbs", changes=() if size == 10 else (("algorithm.buffer_size", size),)
+            )
             for size in _BUFFERS
         }
         for clusters in (5, 10)

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from afbs.reproduce.beside import accuracy_row, time_row
 from afbs.reproduce.choice import Choice
 from afbs.reproduce.exhibits import clustering, main
 from afbs.reproduce.exhibits.exhibit import Exhibit, Gathered, known, made
 from afbs.reproduce.page import NONE, Page, Sheet
 from afbs.reproduce.published import Figure, published
-from afbs.reproduce.spec import TITLES, Spec, first_read, tabled
+from afbs.reproduce.spec import TITLES, Spec
 
 _REASONS = {
     "2_commented_out_in_source": "commented out in the paper's source, and never explained; perhaps AFBS without "
@@ -21,12 +19,12 @@ _REASONS = {
 }
 
 
-def neighbour(figure: Figure, read: Callable[..., Spec | None] = tabled) -> Spec | None:
+def neighbour(figure: Figure) -> Spec | None:
     """The run whose figure stands beside this one."""
     if figure.table in ("2", "4") and figure.method != "target":
-        return read(figure.dataset, figure.clusters, figure.method)
+        return Spec(figure.dataset, figure.clusters, figure.method)
     if figure.table == "3":
-        return read(figure.dataset, figure.clusters, "afbs", clustering.ARMS[figure.method])
+        return clustering.compared(figure.dataset, figure.clusters, clustering.ARMS[figure.method])
     return None
 
 
@@ -39,21 +37,16 @@ def specs(choice: Choice) -> list[Spec]:
     return list(dict.fromkeys((*main.specs(choice), *clustering.specs(choice))))
 
 
-def beside(choice: Choice) -> list[Spec]:
-    return list(dict.fromkeys((*main.beside(choice), *clustering.beside(choice))))
-
-
 def _page(choice: Choice, finds: Gathered) -> Page:
     rows, values = [], []
     for figure in published():
         told = _told(figure, neighbour(figure), choice, finds)
-        before = _told(figure, neighbour(figure, first_read), choice, finds)[1]
         dataset, method = TITLES[figure.dataset], TITLES.get(figure.method, figure.method)
         clusters = str(figure.clusters or NONE)
-        rows.append([figure.table.partition("_")[0], dataset, clusters, method, *told, before, reason(figure)])
-        columns = ("table", "dataset", "clusters", "method", "paper", "ours", "difference", "from torch", "reason")
+        rows.append([figure.table.partition("_")[0], dataset, clusters, method, *told, reason(figure)])
+        columns = ("table", "dataset", "clusters", "method", "paper", "ours", "difference", "reason")
         values.append(dict(zip(columns, rows[-1], strict=True)))
-    heading = ["table", "data", "K", "method", "paper", "ours", "difference", "from torch's weights", ""]
+    heading = ["table", "data", "K", "method", "paper", "ours", "difference", ""]
     table = Sheet("figures", "Tables 2 and 3 in percent, Table 4 in virtual seconds", heading, rows, values)
     return made("published", "Every published figure, and its neighbour", [table], specs(choice), finds)
 
@@ -67,6 +60,4 @@ def _told(figure: Figure, spec: Spec | None, choice: Choice, finds: Gathered) ->
     return accuracy_row(figure.value, [run.final if figure.table == "3" else run.best for run in runs])[0]
 
 
-PUBLISHED = Exhibit(
-    "published", "every published figure, with what was measured in its place or why not", specs, _page, beside=beside
-)
+PUBLISHED = Exhibit("published", "every published figure, with what was measured in its place or why not", specs, _page)

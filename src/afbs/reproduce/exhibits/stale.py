@@ -7,7 +7,7 @@ from afbs.reproduce.choice import Choice
 from afbs.reproduce.drawing import by_version, drawn
 from afbs.reproduce.exhibits.exhibit import Exhibit, Gathered, known, made
 from afbs.reproduce.page import Page, Sheet
-from afbs.reproduce.spec import GLOROT, Spec
+from afbs.reproduce.spec import Spec
 
 _ROUNDS = 300
 _SEEDS = (1, 2, 3)
@@ -30,7 +30,7 @@ def _arms(choice: Choice) -> dict[str, list[Spec]]:
     if not choice.takes("cifar10", 1):
         return {}
     return {
-        arm: list(choice.with_seeds([Spec("cifar10", 1, "aged", days=1.0, changes=(GLOROT, *own, *_SAME))], _SEEDS))
+        arm: list(choice.with_seeds([Spec("cifar10", 1, "aged", days=1.0, changes=(*own, *_SAME))], _SEEDS))
         for arm, own in _ARMS.items()
     }
 
