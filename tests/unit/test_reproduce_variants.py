@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,9 @@ from afbs.algorithms.afbs import AFBS
 from afbs.algorithms.fedbuff import FedBuff
 from afbs.clients.samples import Samples
 from afbs.clients.workload import Workload
+from afbs.config import load
 from afbs.data.cifar10 import Cifar10
+from afbs.data.digits import Digits
 from afbs.engine.plan import follow, plan
 from afbs.interfaces import Algorithm, Plain
 from afbs.latency.always import Always
@@ -20,6 +23,7 @@ from afbs.partitions.clustered import Clustered
 from afbs.reproduce.aged import Aged
 from afbs.reproduce.handling import handled
 from afbs.reproduce.participation import took_part
+from afbs.reproduce.stepping import full_steps
 from afbs.reproduce.variants import AtFlush, EqualVolumes, HeldOut, Pixels
 from afbs.seeds import Key
 from afbs.transports.simulated import VirtualTime
@@ -107,6 +111,23 @@ def test_without_clusters_the_slow_labels_count_less() -> None:
     assert without["used"][0] > 2 * without["used"][9]
     assert max(with_clusters["used"]) < 1.6 * min(with_clusters["used"])
     assert sum(with_clusters["never"]) == 0 < sum(without["never"])
+
+
+def test_a_plan_is_worth_its_steps_at_the_rates_they_are_taken_with() -> None:
+    """One client that has everything, two epochs, and a rate that halves with every version."""
+    tables = {
+        "data": {"name": "digits"},
+        "partition": {"name": "iid", "clients": 1},
+        "model": {"name": "mlp"},
+        "training": {"lr": 0.1, "epochs": 2, "batch_size": 64, "lr_decay": 0.5, "lr_decay_unit": "update"},
+        "run": {"in_flight": 1, "versions": 3},
+    }
+    local = 2 * math.ceil(len(Digits().load().train_y) / 64)
+    for name in ("fedavg", "fedbuff"):
+        algorithm = {"name": name, **({"buffer_size": 1} if name == "fedbuff" else {})}
+        assert full_steps(load({**tables, "algorithm": algorithm})) == pytest.approx(local * (1 + 0.5 + 0.25))
+    half = {"name": "fedasync", "mixing": 0.5}  # of one client all is fresh: half of each way
+    assert full_steps(load({**tables, "algorithm": half})) == pytest.approx(local * (1 + 0.5 + 0.25) / 2)
 
 
 def test_every_method_is_timed() -> None:

@@ -12,11 +12,12 @@ from afbs.reproduce.exhibits.participation import FIG_PARTICIPATION
 from afbs.reproduce.exhibits.published import PUBLISHED
 from afbs.reproduce.exhibits.settings import SETTINGS
 from afbs.reproduce.exhibits.stale import FIG_STALE
+from afbs.reproduce.exhibits.steps import STEPS
 
 _TABLES = (TABLE2, TABLE3, TABLE4, TABLE5)
 _FIGURES = (FIG_STALE, FIG_PARTICIPATION, FIG_COSINE, FIG_CURVES, FIG_CLUSTERING, FIG_BUFFER)
 EXHIBITS: dict[str, Exhibit] = {
-    exhibit.name: exhibit for exhibit in (*_TABLES, *_FIGURES, ABLATIONS, FAIR, SETTINGS, FAIR_NEWER, PUBLISHED)
+    exhibit.name: exhibit for exhibit in (*_TABLES, *_FIGURES, ABLATIONS, FAIR, SETTINGS, STEPS, FAIR_NEWER, PUBLISHED)
 }
 
 __all__ = ["EXHIBITS", "Exhibit", "Gathered"]
