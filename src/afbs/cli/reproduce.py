@@ -54,7 +54,7 @@ def reproduce(
         table = Table(box=None, show_header=False, padding=(0, 2, 0, 0))
         everything: set[object] = set()
         for exhibit in EXHIBITS.values():
-            specs = exhibit.specs(Choice())
+            specs = set(exhibit.specs(Choice()))
             everything.update(specs)
             table.add_row(exhibit.name, f"{len(specs)} runs" if specs else "", exhibit.title)
         table.add_row("all", f"{len(everything)} runs", "everything; what several need is run once")

@@ -168,7 +168,7 @@ _NOTES = (
 FAIR = _exhibit("fair", "the fair comparison: decay by virtual time, every method tuned alike, three seeds", METHODS)
 FAIR_NEWER = _exhibit(
     "fair-newer",
-    "the same with three newer algorithms beside them",
+    "the fair comparison with three newer algorithms beside them",
     (*METHODS, *NEWER),
     ("FedCompass is left out: it gives the slow less work, and latencies here do not depend on the amount of work.",),
 )
