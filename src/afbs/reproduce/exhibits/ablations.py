@@ -10,7 +10,7 @@ from afbs.reproduce.comparing import MEANING, compared
 from afbs.reproduce.exhibits.clustering import WITHOUT
 from afbs.reproduce.exhibits.exhibit import Exhibit, Gathered, known, made
 from afbs.reproduce.page import Page, Sheet
-from afbs.reproduce.spec import METHODS, TITLES, Spec
+from afbs.reproduce.spec import GLOROT, METHODS, TITLES, Spec
 
 _DAYS = 3.0
 _SEEDS = (1, 2, 3)
@@ -53,6 +53,17 @@ QUESTIONS = (
             Contender("(d) FedBuff, server rate 3", "fedbuff", (("algorithm.server_lr", 3.0),), "AFBS"),
             Contender("(b) AFBS, as many dropped by lot", "afbs", (("algorithm.drop", "random"),), "AFBS"),
             Contender("(c) AFBS, FedBuff's weights", "afbs", (("algorithm.weights", "each"),), "FedBuff"),
+        ),
+    ),
+    Question(
+        "start",
+        "And from Glorot and Bengio's weights?",
+        (1, 3),
+        (
+            Contender("FedBuff", "fedbuff", (GLOROT,), "AFBS"),
+            Contender("AFBS", "afbs", (GLOROT,), "FedBuff"),
+            Contender("(d) FedBuff, server rate 3", "fedbuff", (GLOROT, ("algorithm.server_lr", 3.0)), "AFBS"),
+            Contender("(c) AFBS, FedBuff's weights", "afbs", (GLOROT, ("algorithm.weights", "each")), "FedBuff"),
         ),
     ),
     Question(
@@ -133,7 +144,10 @@ def _page(choice: Choice, finds: Gathered) -> Page:
         heading, rows, values = compared(arms, against)
         title = f"{question.title} CIFAR-10, K = {clusters}"
         tables.append(Sheet(f"{question.name}-k{clusters}", title, heading, rows, values))
-    notes = (*MEANING, "Hours are virtual, to 50 %.")
+    notes = (
+        *MEANING,
+        "Hours are virtual, to 50 %. LeNet-5 starts from torch's own weights unless a table says others.",
+    )
     title = "Ablations: the selection, the step size, or the decay?"
     return made("ablations", title, tables, specs(choice), finds, notes)
 
