@@ -5,6 +5,7 @@ A table stands between `<!-- table: NAME -->` and `<!-- end -->`; whatever was t
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -12,10 +13,12 @@ from pathlib import Path
 from statistics import fmean, stdev
 
 from afbs.reproduce import found
-from afbs.reproduce.exhibits import Gathered, fair
+from afbs.reproduce.choice import Choice
+from afbs.reproduce.exhibits import EXHIBITS, Gathered, fair
 from afbs.reproduce.exhibits.ablations import QUESTIONS
 from afbs.reproduce.exhibits.clustering import ARMS, compared
 from afbs.reproduce.found import Evidence
+from afbs.reproduce.page import NONE
 from afbs.reproduce.published import figures
 from afbs.reproduce.spec import CLUSTERS, GLOROT, TITLES, Spec
 from afbs.sweeps.statistics import paired
@@ -77,6 +80,18 @@ def _start(runs: Runs) -> Rows:
                 printed = f"{highest[method, dataset, 1]:.1f}"
                 rows.append([f"{TITLES[dataset]}, {TITLES[method]}", printed, *best, *then])
     return rows
+
+
+def _distance(runs: Runs) -> Rows:
+    """The search for the paper's settings, as far as it has come."""
+    table = EXHIBITS["settings"].page(Choice(), Gathered(runs)).tables[0]
+    return [list(table.heading), *(list(row) for row in table.rows if row[-1] != NONE)]
+
+
+def _plain(runs: Runs) -> Rows:
+    measured = json.loads((CELLS.parent / "steps" / "measured.json").read_text())
+    (table,) = EXHIBITS["steps"].page(Choice(), Gathered(runs, measured)).tables
+    return [list(table.heading), *map(list, table.rows)]
 
 
 def _sway(runs: Runs) -> Rows:
@@ -174,6 +189,8 @@ def _heard(runs: Runs) -> Rows:
 TABLES: dict[str, Callable[[Runs], Rows]] = {
     "highest": _highest,
     "start": _start,
+    "distance": _distance,
+    "plain": _plain,
     "sway": _sway,
     "decay": _decay,
     "step-k1": lambda runs: _step(runs, 1),
