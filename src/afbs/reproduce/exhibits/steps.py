@@ -86,6 +86,7 @@ def _page(choice: Choice, finds: Gathered) -> Page:
         "Table 2.",
         "Beside it plain SGD with batches of 64 and a rate of 0.01 on all samples, as good as it then is: no clients, "
         "no staleness, no decay. It is a yardstick for a network, not for a method.",
+        "Where a run was tested for the last time before so many steps, that is what is told.",
     )
     return made("steps", "So many steps of plain SGD", [table] if rows else [], specs(choice), finds, notes)
 
