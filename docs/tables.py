@@ -102,22 +102,24 @@ def _sway(runs: Runs) -> Rows:
     return rows
 
 
-def _decay(runs: Runs) -> Rows:
-    rows = [["", "decay an update", "by virtual time", "difference", "p"]]
+def _decay(runs: Runs, clusters: int) -> Rows:
+    rows = [[f"K = {clusters}", "decay an update", "by virtual time", "difference", "p"]]
     for method in _METHODS:
-        usual, by_time = (_seeds(runs, Spec("cifar10", 1, method, 1, 3.0, changes)) for changes in ((), _BY_TIME))
+        usual, by_time = (
+            _seeds(runs, Spec("cifar10", clusters, method, 1, 3.0, changes)) for changes in ((), _BY_TIME)
+        )
         if usual and by_time:
             rows.append([TITLES[method], _level(usual), _level(by_time), *_against(by_time, usual)])
     return rows
 
 
-def _step(runs: Runs, clusters: int) -> Rows:
-    """The arms of the ablation's first question, the best first."""
-    (question,) = (question for question in QUESTIONS if question.name == "step")
+def _asked(runs: Runs, name: str, clusters: int) -> Rows:
+    """The arms of one of the ablations' questions, the best first."""
+    (question,) = (question for question in QUESTIONS if question.name == name)
     arms = {arm: _seeds(runs, Spec("cifar10", clusters, arm.method, 1, 3.0, arm.changes)) for arm in question.arms}
     named = {arm.title: ours for arm, ours in arms.items()}
     rows = [
-        [arm.title, _level(ours), _steps(ours), arm.against, *_against(ours, named[arm.against])]
+        [arm.title, _level(ours), _steps(ours), arm.against, *_against(ours, named.get(arm.against, []))]
         for arm, ours in sorted(arms.items(), key=lambda pair: -_mean(pair[1]))
     ]
     return [[f"K = {clusters}", "last third", "local steps a step", "against", "difference", "p"], *rows]
@@ -137,18 +139,6 @@ def _tuned(runs: Runs) -> Rows:
             server = f"{path.rpartition('.')[2]} {value:g}"
             name = f"K = {clusters}, {TITLES[method]}"
             rows.append([name, f"{rate:g}", server, _level(ours), _steps(ours), used, *gap])
-    return rows
-
-
-def _clustering(runs: Runs) -> Rows:
-    """Three days, three seeds."""
-    rows = [["three days, CIFAR-10", "last third", "local steps a step", "difference", "p"]]
-    for clusters in (3, 5):
-        arms = {arm: _seeds(runs, Spec("cifar10", clusters, "afbs", 1, 3.0, changes)) for arm, changes in ARMS.items()}
-        without = arms["w/o clustering"]
-        for arm, ours in arms.items():
-            gap = ["", ""] if ours is without else _against(ours, without)
-            rows.append([f"K = {clusters}, {arm}", _level(ours), _steps(ours), *gap])
     return rows
 
 
@@ -192,11 +182,15 @@ TABLES: dict[str, Callable[[Runs], Rows]] = {
     "distance": _distance,
     "plain": _plain,
     "sway": _sway,
-    "decay": _decay,
-    "step-k1": lambda runs: _step(runs, 1),
-    "step-k3": lambda runs: _step(runs, 3),
+    "decay-k1": lambda runs: _decay(runs, 1),
+    "decay-k3": lambda runs: _decay(runs, 3),
+    "step-k1": lambda runs: _asked(runs, "step", 1),
+    "step-k3": lambda runs: _asked(runs, "step", 3),
+    "start-k1": lambda runs: _asked(runs, "start", 1),
+    "start-k3": lambda runs: _asked(runs, "start", 3),
     "tuned": _tuned,
-    "clustering": _clustering,
+    "clusters-k3": lambda runs: _asked(runs, "clusters", 3),
+    "clusters-k5": lambda runs: _asked(runs, "clusters", 5),
     "clustering-long": _clustering_long,
     "heard": _heard,
 }

@@ -73,6 +73,7 @@ QUESTIONS = (
         (
             Contender("AFBS without clustering", "afbs", WITHOUT),
             Contender("AFBS", "afbs", (), "AFBS without clustering"),
+            Contender("AFBS, server rate 1.33", "afbs", (("algorithm.server_lr", 1.33),), "AFBS without clustering"),
         ),
     ),
     Question(
