@@ -66,12 +66,16 @@ class Evidence:
     def late(self) -> tuple[float, ...]:
         """All accuracies in the last third of the run: where a model sways from one evaluation to the next, their mean
         says how good it is, and its last or highest one how lucky."""
-        return tuple(point[2] for point in self.curve if point[0] >= _LATE * self.virtual_seconds)
+        return self.since(_LATE)
 
     @property
     def level(self) -> float:
         """The mean accuracy in the last third of the run."""
         return fmean(self.late)
+
+    def since(self, share: float) -> tuple[float, ...]:
+        """All accuracies from this share of the run's time on."""
+        return tuple(point[2] for point in self.curve if point[0] >= share * self.virtual_seconds)
 
     def accuracy_at(self, time: float) -> float:
         """Between two evaluations on the straight line."""
