@@ -88,9 +88,9 @@ def _distance(runs: Runs) -> Rows:
     return [list(table.heading), *(list(row) for row in table.rows if row[-1] != NONE)]
 
 
-def _plain(runs: Runs) -> Rows:
+def _plain(runs: Runs, dataset: str) -> Rows:
     measured = json.loads((CELLS.parent / "steps" / "measured.json").read_text())
-    (table,) = EXHIBITS["steps"].page(Choice(), Gathered(runs, measured)).tables
+    (table,) = EXHIBITS["steps"].page(Choice(datasets=(dataset,)), Gathered(runs, measured)).tables
     return [list(table.heading), *map(list, table.rows)]
 
 
@@ -180,7 +180,9 @@ TABLES: dict[str, Callable[[Runs], Rows]] = {
     "highest": _highest,
     "start": _start,
     "distance": _distance,
-    "plain": _plain,
+    "plain": lambda runs: _plain(runs, "cifar10"),
+    "plain-mnist": lambda runs: _plain(runs, "mnist"),
+    "plain-cifar100": lambda runs: _plain(runs, "cifar100"),
     "sway": _sway,
     "decay-k1": lambda runs: _decay(runs, 1),
     "decay-k3": lambda runs: _decay(runs, 3),

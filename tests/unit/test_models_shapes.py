@@ -75,6 +75,13 @@ def test_flgos_network_has_the_known_number_of_parameters() -> None:
     assert model(torch.zeros(2, 3, 32, 32)).shape == (2, 10)
 
 
+def test_flgos_network_for_digits_is_another_one() -> None:
+    # convolutions 32·25 + 32 and 32·64·25 + 64, which keep their 28 and 14 pixels a side; dense 64·7·7·512 + 512, 5130
+    model = FlgoCnn(shape=(1, 28, 28), classes=10)
+    assert size(model) == 832 + 51_264 + 1_606_144 + 5130
+    assert model(torch.zeros(2, 1, 28, 28)).shape == (2, 10)
+
+
 def test_the_perceptron_takes_anything() -> None:
     model = MLP(shape=(1, 8, 8), classes=10, hidden=30)
     assert size(model) == 64 * 30 + 30 + 30 * 10 + 10

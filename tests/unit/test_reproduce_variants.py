@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
 from afbs.algorithms.afbs import AFBS
 from afbs.algorithms.fedbuff import FedBuff
@@ -24,7 +26,7 @@ from afbs.reproduce.aged import Aged
 from afbs.reproduce.handling import handled
 from afbs.reproduce.participation import took_part
 from afbs.reproduce.stepping import full_steps
-from afbs.reproduce.variants import AtFlush, EqualVolumes, HeldOut, Pixels
+from afbs.reproduce.variants import AtFlush, Augmented, EqualVolumes, HeldOut, Pixels
 from afbs.seeds import Key
 from afbs.transports.simulated import VirtualTime
 from afbs.types import ClientInfo, Dataset, Decided, Dispatched, ModelChoice, Training
@@ -102,6 +104,30 @@ def test_pixels_are_given_to_the_network_as_they_are_or_balanced(
     monkeypatch.setattr(Cifar10, "load", lambda self: Dataset(x, y, x, y, 10, (0.49, 0.48, 0.45), (0.2, 0.2, 0.3)))
     work = Workload(Pixels(balanced).load(), [y], ModelChoice("lenet5"), Training(), Plain(), "delta", 0)
     assert Samples(work).client(0)[0].numpy() == pytest.approx(np.tile(np.array(ends), (1, 3, 1, 1)), abs=1e-6)
+
+
+def test_clients_see_images_that_are_shifted_and_mirrored_and_tests_see_them_as_they_are() -> None:
+    image = np.arange(1, 51, dtype=np.float32).reshape(2, 5, 5)
+    framed = np.pad(image, ((0, 0), (4, 4), (4, 4)))
+    cuts = [framed[:, y : y + 5, x : x + 5] for y in range(9) for x in range(9)]
+    plain, mirrored = {cut.tobytes() for cut in cuts}, {cut[:, :, ::-1].tobytes() for cut in cuts}
+    seen: list[torch.Tensor] = []
+
+    def model(x: torch.Tensor) -> torch.Tensor:
+        seen.append(x)
+        return torch.zeros(len(x), 3)
+
+    x, y = torch.from_numpy(image).repeat(300, 1, 1, 1), torch.zeros(300, dtype=torch.long)
+    for _ in range(2):
+        torch.manual_seed(1)
+        assert float(Augmented().loss(model, x, y)) == pytest.approx(math.log(3))
+    found = Counter(each.numpy().tobytes() for each in seen[0])
+    assert found.keys() <= plain | mirrored
+    assert 100 < sum(found[cut] for cut in found if cut in plain) < 200
+    assert len(found) > 100
+    assert torch.equal(seen[0], seen[1])
+    Augmented().tally(model, x, y)
+    assert torch.equal(seen[-1], x)
 
 
 def test_without_clusters_the_slow_labels_count_less() -> None:

@@ -1,4 +1,4 @@
-"""The stock convolutional network of FLGO, the framework the AFBS paper names; perhaps what it ran for images."""
+"""The stock convolutional networks of FLGO, the framework the AFBS paper names; perhaps what it ran for images."""
 
 from __future__ import annotations
 
@@ -12,7 +12,11 @@ from afbs.types import UserError
 
 @final
 class FlgoCnn(nn.Module):
-    """Two convolutions of 64 maps, then dense layers of 384 and 192 units: FLGO's network for CIFAR."""
+    """Two convolutions and dense layers: FLGO's network for CIFAR or, for images of one channel, for MNIST.
+
+    The former has twice 64 maps and layers of 384 and 192 units; the latter 32 and 64 maps with a margin of two, and
+    one layer of 512 units.
+    """
 
     def __init__(self, shape: tuple[int, ...], classes: int) -> None:
         super().__init__()
@@ -20,20 +24,17 @@ class FlgoCnn(nn.Module):
             raise UserError(
                 f"`model.name` = 'flgo_cnn' needs images of at least 16 × 16 pixels, got samples of {shape}."
             )
-        channels, height, width = shape
-        rows, columns = (((side - 4) // 2 - 4) // 2 for side in (height, width))
+        channels, *sides = shape
+        maps, margin, hidden = (32, 2, (512,)) if channels == 1 else (64, 0, (384, 192))
+        rows, columns = (((side + 2 * margin - 4) // 2 + 2 * margin - 4) // 2 for side in sides)
         self.features = nn.Sequential(
-            ConvPoolReLU(channels, 64, 5),
-            ConvPoolReLU(64, 64, 5),
+            ConvPoolReLU(channels, maps, 5, padding=margin),
+            ConvPoolReLU(maps, 64, 5, padding=margin),
             nn.Flatten(),
         )
-        self.head = nn.Sequential(
-            nn.Linear(64 * rows * columns, 384),
-            nn.ReLU(),
-            nn.Linear(384, 192),
-            nn.ReLU(),
-            nn.Linear(192, classes),
-        )
+        widths = (64 * rows * columns, *hidden)
+        dense = [layer for pair in zip(widths, hidden, strict=False) for layer in (nn.Linear(*pair), nn.ReLU())]
+        self.head = nn.Sequential(*dense, nn.Linear(widths[-1], classes))
 
     def forward(self, x: Tensor) -> Tensor:
         logits: Tensor = self.head(self.features(x))

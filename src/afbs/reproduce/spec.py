@@ -56,6 +56,12 @@ TO_THE_END = ("run.stop_when_lr_below", 0.0)
 GLOROT = ("model.start", "xavier")
 """With torch's own weights, which are smaller, LeNet-5 stands still for hundreds of steps before it learns anything."""
 Changes = tuple[tuple[str, Any], ...]
+STOCK: dict[str, Changes] = {
+    "mnist": (("model.name", "flgo_cnn"),),
+    "cifar10": (("model.name", "flgo_cnn"), ("task.name", "afbs.reproduce.variants:Augmented")),
+    "cifar100": (("model.name", "flgo_cnn"), ("task.name", "afbs.reproduce.variants:Augmented")),
+}
+"""What FLGO, the framework that the paper names, trains on images if nobody says otherwise, and how."""
 _LEAST_SHARE = 0.5
 _MANY_CLUSTERS = 10
 """With as many clusters as classes no draw leaves each of them half of its fair share; a tenth must do."""

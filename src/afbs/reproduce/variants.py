@@ -3,6 +3,7 @@
 `HeldOut`: FLGO, the framework that the paper names, keeps a tenth of every client's samples for validation.
 `EqualVolumes`: where one client has a sample more than another, AFBS already compares them.
 `Pixels`: the paper does not say what a network is given of an image.
+`Augmented`: FLGO trains its networks for CIFAR on images that are shifted and mirrored by chance.
 `AtFlush`: "sampling 120 clients per training round" may mean that nobody is asked between two steps.
 """
 
@@ -19,10 +20,28 @@ from numpy.typing import NDArray
 
 from afbs import registry
 from afbs.data.cifar10 import Cifar10
-from afbs.interfaces import Algorithm, LocalRule, Partition, Pool, Source
+from afbs.interfaces import Algorithm, LocalRule, Partition, Pool, Source, Task
 from afbs.partitions.clustered import Clustered
 from afbs.seeds import Key
-from afbs.types import Ask, ClientId, ClientInfo, Dataset, Matrix, Memory, Order, Split, Step, Update, Vector
+from afbs.tasks.classification import Classification
+from afbs.types import (
+    Ask,
+    ClientId,
+    ClientInfo,
+    Dataset,
+    Matrix,
+    Memory,
+    Order,
+    Score,
+    Split,
+    Step,
+    Tallies,
+    Update,
+    Vector,
+)
+
+_MARGIN = 4
+"""Of pixels, around an image that is augmented."""
 
 
 @dataclass(frozen=True)
@@ -84,6 +103,44 @@ class Pixels(Source):
         half = (0.5,) * 3
         shift, scale = (half, half) if self.balanced else ((0.0,) * 3, (1.0,) * 3)
         return replace(Cifar10().load(), shift=shift, scale=scale)
+
+
+_CLASSES = Classification()
+
+
+@final
+@dataclass(frozen=True)
+class Augmented(Task):
+    """Classification, but a client sees each image cut out by chance of a margin of four zeros, and half of them
+    mirrored."""
+
+    metrics = _CLASSES.metrics
+
+    def loss(self, model: Any, x: Any, y: Any) -> Any:
+        return _CLASSES.loss(model, _varied(x), y)
+
+    def check(self, dataset: Dataset) -> None:
+        _CLASSES.check(dataset)
+
+    def fits(self, model: Any, x: Any, y: Any, outputs: int) -> None:
+        _CLASSES.fits(model, x, y, outputs)
+
+    def tally(self, model: Any, x: Any, y: Any) -> Tallies:
+        return _CLASSES.tally(model, x, y)
+
+    def conclude(self, totals: Tallies) -> Score:
+        return _CLASSES.conclude(totals)
+
+
+def _varied(x: Any) -> Any:
+    import torch
+    from torch.nn.functional import pad
+
+    number, _, height, width = x.shape
+    rows, columns = (torch.randint(0, 2 * _MARGIN + 1, (number, 1)) + torch.arange(side) for side in (height, width))
+    columns = torch.where(torch.rand(number, 1) < 0.5, columns.flip(1), columns)
+    each = torch.arange(number)[:, None, None]
+    return pad(x, (_MARGIN,) * 4)[each, :, rows[:, :, None], columns[:, None]].permute(0, 3, 1, 2).contiguous()
 
 
 class Refilling(NamedTuple):

@@ -21,7 +21,7 @@ from afbs.reproduce.exhibits import starts
 from afbs.reproduce.exhibits.exhibit import Exhibit, Gathered, known, made
 from afbs.reproduce.page import NONE, Page, Sheet
 from afbs.reproduce.published import figures, target
-from afbs.reproduce.spec import GLOROT, TITLES, Changes, Spec
+from afbs.reproduce.spec import GLOROT, STOCK, TITLES, Changes, Spec
 
 _METHODS = ("afbs", "fedbuff", "ca2fl", "fedavg")
 _BUFFERED = ("afbs", "fedbuff", "ca2fl")
@@ -77,7 +77,7 @@ OPTIONS = (
     Option("LeNet-5 with mean pooling", (_MEAN,)),
     Option("LeNet-5 with tanh", (_TANH,)),
     Option("LeNet-5 with tanh and mean pooling", (_TANH, _MEAN)),
-    Option("FLGO's larger network", (("model.name", "flgo_cnn"),), ("afbs", "fedbuff"), whole=False),
+    Option("FLGO's own network and augmentation", STOCK["cifar10"], ("afbs", "fedbuff"), whole=False),
 )
 
 
