@@ -7,6 +7,8 @@ from typing import Any
 
 import pytest
 
+from afbs.models.flgo_cnn import FlgoCnn
+from afbs.models.lenet5 import LeNet5
 from afbs.reproduce import EXHIBITS, Choice
 from afbs.reproduce.beside import accuracy_row, remark, time_row
 from afbs.reproduce.exhibits import Gathered
@@ -298,6 +300,15 @@ def test_four_starts_stand_beside_the_paper_where_the_rate_is_gone_at_once() -> 
     starts = next(table for table in exhibit.page(choice, Gathered(runs)).tables if table.name == "starts")
     assert starts.rows[0] == ["FedAsync, MNIST", "85.16", "16.70", "83.75", "not run", "not run"]
     assert starts.values[0]["Glorot and Bengio's"] == 83.75
+
+
+def test_the_papers_own_times_are_held_against_the_sizes_of_two_networks() -> None:
+    sizes = EXHIBITS["table5"].page(Choice(), Gathered({})).tables[-1]
+    assert [row[-1] for row in sizes.rows] == ["1.00", "2.08", "1.68", "1.84", "1.38"]
+    for row, shape in ((0, (1, 28, 28)), (0, (3, 32, 32)), (1, (1, 28, 28)), (1, (3, 32, 32))):
+        network = (LeNet5, FlgoCnn)[row](shape=shape, classes=10)
+        size = sum(parameter.numel() for parameter in network.parameters())
+        assert f"{size:,}" == sizes.rows[row][1 if shape[0] == 1 else 2]
 
 
 def test_plain_sgd_is_told_after_as_many_steps_as_a_run_is_worth() -> None:
