@@ -64,22 +64,21 @@ def _highest(runs: Runs) -> Rows:
 def _start(runs: Runs) -> Rows:
     """Tables 2 and 4 from two starts, where both have been run."""
     highest, soonest = figures("2"), figures("4")
-    rows = [["K = 1", "highest: paper", "torch", "Glorot", "when the paper has its target: torch", "Glorot"]]
-    for dataset in ("cifar10", "mnist"):
-        for method in _METHODS:
-            torch, glorot = (
-                runs.get(Spec(dataset, 1, method).name),
-                runs.get(Spec(dataset, 1, method, changes=(GLOROT,)).name),
-            )
-            if torch and glorot:
-                moment = soonest[method, dataset, 1]
-                then = (
-                    ["", ""] if moment is None else [f"{100 * run.accuracy_at(moment):.1f}" for run in (torch, glorot)]
-                )
-                best = [f"{100 * run.best:.1f}" for run in (torch, glorot)]
-                printed = f"{highest[method, dataset, 1]:.1f}"
-                rows.append([f"{TITLES[dataset]}, {TITLES[method]}", printed, *best, *then])
+    rows = [["CIFAR-10, K = 1", "highest: paper", "torch", "Glorot", "when the paper has 50: torch", "Glorot"]]
+    for method in _LEARN:
+        specs = Spec("cifar10", 1, method), Spec("cifar10", 1, method, changes=(GLOROT,))
+        moment = soonest[method, "cifar10", 1] or 0.0
+        both = [runs[spec.name] for spec in specs]
+        best = [f"{100 * run.best:.1f}" for run in both]
+        then = [f"{100 * run.accuracy_at(moment):.1f}" for run in both]
+        rows.append([TITLES[method], f"{highest[method, 'cifar10', 1]:.1f}", *best, *then])
     return rows
+
+
+def _stops(runs: Runs) -> Rows:
+    """Where those stop whose learning rate is gone at once."""
+    table = EXHIBITS["settings"].page(Choice(), Gathered(runs)).tables[1]
+    return [list(table.heading), *map(list, table.rows)]
 
 
 def _distance(runs: Runs) -> Rows:
@@ -91,6 +90,11 @@ def _distance(runs: Runs) -> Rows:
 def _plain(runs: Runs, dataset: str) -> Rows:
     measured = json.loads((CELLS.parent / "steps" / "measured.json").read_text())
     (table,) = EXHIBITS["steps"].page(Choice(datasets=(dataset,)), Gathered(runs, measured)).tables
+    return [[f"{TITLES[dataset]}, steps", *table.heading[1:]], *map(list, table.rows)]
+
+
+def _sizes(_: Runs) -> Rows:
+    table = EXHIBITS["table5"].page(Choice(), Gathered({})).tables[-1]
     return [list(table.heading), *map(list, table.rows)]
 
 
@@ -179,6 +183,8 @@ def _heard(runs: Runs) -> Rows:
 TABLES: dict[str, Callable[[Runs], Rows]] = {
     "highest": _highest,
     "start": _start,
+    "stops": _stops,
+    "sizes": _sizes,
     "distance": _distance,
     "plain": lambda runs: _plain(runs, "cifar10"),
     "plain-mnist": lambda runs: _plain(runs, "mnist"),

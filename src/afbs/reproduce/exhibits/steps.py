@@ -79,6 +79,7 @@ def _page(choice: Choice, finds: Gathered) -> Page:
         "no staleness, no decay. It is a yardstick for a network, not for a method.",
         "FLGO's own: the network that the framework takes if nobody says otherwise, and for CIFAR its augmentation, "
         "random crops and mirrored images.",
+        "They are trained for 9,600 steps; what is worth more is told as after these.",
     )
     return made("steps", "So many steps of plain SGD", tables, specs(choice), finds, notes)
 
