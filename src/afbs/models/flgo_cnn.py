@@ -1,4 +1,4 @@
-"""The stock convolutional networks of FLGO, the framework the AFBS paper names; perhaps what it ran for images."""
+"""The stock convolutional networks of FLGO, the framework the AFBS paper names; probably what it ran for images."""
 
 from __future__ import annotations
 

@@ -56,10 +56,11 @@ TO_THE_END = ("run.stop_when_lr_below", 0.0)
 GLOROT = ("model.start", "xavier")
 """With torch's own weights, which are smaller, LeNet-5 stands still for hundreds of steps before it learns anything."""
 Changes = tuple[tuple[str, Any], ...]
+_NETWORK, _AUGMENTED = ("model.name", "flgo_cnn"), ("task.name", "afbs.reproduce.variants:Augmented")
 STOCK: dict[str, Changes] = {
-    "mnist": (("model.name", "flgo_cnn"),),
-    "cifar10": (("model.name", "flgo_cnn"), ("task.name", "afbs.reproduce.variants:Augmented")),
-    "cifar100": (("model.name", "flgo_cnn"), ("task.name", "afbs.reproduce.variants:Augmented")),
+    "mnist": (_NETWORK,),
+    "cifar10": (_NETWORK, _AUGMENTED),
+    "cifar100": (_NETWORK, _AUGMENTED),
 }
 """What FLGO, the framework that the paper names, trains on images if nobody says otherwise, and how."""
 _LEAST_SHARE = 0.5

@@ -33,7 +33,7 @@ _MARGIN = 1.0
 """In points: so much nearer a choice must come, as one seed may be that far off."""
 _LAST = 0.9
 _EVALUATED: Changes = (("evaluation.points", 60), ("evaluation.spacing", "linear"), ("evaluation.every", 0))
-"""Six times in the last tenth."""
+"""Seven of them are in the last tenth, its two ends among them."""
 
 
 class Option(NamedTuple):
@@ -204,7 +204,7 @@ def _page(choice: Choice, finds: Gathered) -> Page:
         "The distance is the root of the mean square of what is missing to 50 %, over the methods; the smallest is "
         "nearest to the paper's Table 4.",
         f"What comes nearer by more than {_MARGIN:g} point is tried together, but for what is against the paper's own "
-        "words. One seed, and the mean of six evaluations.",
+        "words. One seed, and the mean of seven evaluations.",
         "What has no kernel of its own, or is a larger network, is tried on AFBS and FedBuff, whose runs are shortest.",
         "Whether second chances are normalised by cluster or by buffer makes no difference at K = 1.",
         *(f"At the paper's time for {TITLES[method]}: day {_days(method):.2f}." for method in choice.of(_METHODS)),
