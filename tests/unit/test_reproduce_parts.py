@@ -12,6 +12,7 @@ from afbs.models.lenet5 import LeNet5
 from afbs.reproduce import EXHIBITS, Choice
 from afbs.reproduce.beside import accuracy_row, remark, time_row
 from afbs.reproduce.exhibits import Gathered
+from afbs.reproduce.exhibits.fair import RATES, SERVER
 from afbs.reproduce.exhibits.published import neighbour, reason
 from afbs.reproduce.exhibits.settings import OPTIONS, contradict
 from afbs.reproduce.found import Evidence, thinned
@@ -217,11 +218,11 @@ def test_the_fair_comparison_tries_long_what_was_best_in_short_and_then_takes_th
     assert all(spec.cell.config.evaluation.validation == 0.1 for spec in trials)
     some = {spec.name: run(spec, 0.1) for spec in trials[:11]}
     assert exhibit.then(choice, Gathered(some)) == []
-    short = {trials[5].name: 0.6, trials[9].name: 0.5, trials[2].name: 0.4}
+    short = {trials[9].name: 0.6, trials[2].name: 0.5, trials[5].name: 0.4}
     tried = {spec.name: run(spec, short.get(spec.name, 0.2)) for spec in trials}
 
     finals = list(exhibit.then(choice, Gathered(tried)))
-    assert [spec.changes for spec in finals] == [trials[place].changes for place in (5, 9, 2)]
+    assert [spec.changes for spec in finals] == [trials[place].changes for place in (9, 2, 5)]
     assert all(spec.virtual_days == 5 and spec.seed == trials[0].seed for spec in finals)
     assert exhibit.then(choice, Gathered(tried | {spec.name: run(spec, 0.6) for spec in finals[:2]})) == finals
 
@@ -237,6 +238,53 @@ def test_the_fair_comparison_tries_long_what_was_best_in_short_and_then_takes_th
     told = {table.name: table for table in exhibit.page(choice, Gathered(tried)).tables}
     assert [row[-1].partition("*")[1] for row in told["finals-k1"].rows] == ["", "", "*"]
     assert sum("*" in field for row in told["trials-k1"].rows for field in row) == 3
+
+
+def test_the_fair_comparison_goes_on_beyond_an_edge_of_the_grid_while_that_is_better() -> None:
+    exhibit, choice = EXHIBITS["fair"], Choice(clusters=(1,), methods=("fedasync",))
+    trials = wanted([exhibit], choice)
+    corner = trials[3]  # the lowest client's rate and the highest mixing
+    tried = {spec.name: run(spec, 0.2) for spec in trials} | {corner.name: run(corner, 0.6)}
+    finals = list(exhibit.then(choice, Gathered(tried)))
+    tried |= {spec.name: run(spec, 0.6 if spec.changes == corner.changes else 0.5) for spec in finals}
+
+    beyond = [spec for spec in exhibit.then(choice, Gathered(tried)) if spec not in finals]
+    assert [rates(spec) for spec in beyond] == [(0.003, 0.9), (0.01, 1.0)]
+    assert all(spec.virtual_days == 5 and spec.cell.config.evaluation.validation == 0.1 for spec in beyond)
+    assert exhibit.then(choice, Gathered(tried | {beyond[0].name: run(beyond[0], 0.1)})) == [*finals, *beyond]
+
+    worse = {spec.name: run(spec, 0.5) for spec in beyond}
+    compared = exhibit.then(choice, Gathered(tried | worse))[len(finals) + 2 :]
+    assert [(*rates(spec), spec.seed) for spec in compared] == [(0.01, 0.9, 1), (0.01, 0.9, 2), (0.01, 0.9, 3)]
+
+    better = {beyond[0].name: run(beyond[0], 0.7), beyond[1].name: run(beyond[1], 0.65)}
+    further = exhibit.then(choice, Gathered(tried | better))[len(finals) + 2 :]
+    assert [rates(spec) for spec in further] == [(0.001, 0.9), (0.003, 1.0)]
+    table = {table.name: table for table in exhibit.page(choice, Gathered(tried | better)).tables}["finals-k1"]
+    assert [row[1:4] for row in table.rows[3:]] == [
+        ["0.003", "mixing 0.9", "beyond the grid"],
+        ["0.01", "mixing 1", "beyond the grid"],
+        ["0.001", "mixing 0.9", "beyond the grid"],
+        ["0.003", "mixing 1", "beyond the grid"],
+    ]
+
+
+def rates(spec: Spec) -> tuple[float, float]:
+    return spec.cell.config.training.lr, spec.cell.config.tables["algorithm"]["mixing"]
+
+
+def test_whatever_lies_beyond_the_grids_of_the_fair_comparison_can_be_run() -> None:
+    for method, server in SERVER.items():
+        for ladder in (RATES, server):
+            assert sorted({*ladder.below, *ladder.grid, *ladder.above}) == [
+                *reversed(ladder.below),
+                *ladder.grid,
+                *ladder.above,
+            ]
+            for value in (*ladder.below, *ladder.above):
+                config = Spec("cifar10", 1, method, changes=((ladder.path, value),)).cell.config
+                table, _, key = ladder.path.partition(".")
+                assert config.tables[table][key] == value
 
 
 def test_the_nearest_settings_come_first() -> None:

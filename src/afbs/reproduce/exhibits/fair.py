@@ -2,8 +2,9 @@
 
 Twelve points of a grid for each method, the client's rate and what its server has in place of one, tried for a while
 on a tenth of the training samples that is set aside; the three best of them for as long as a run lasts, because rates
-that win a short trial may go to pieces in a long one; then the best of these on the test set, with three seeds. A grid
-and no search: nothing is drawn, and nobody has more luck than another.
+that win a short trial may go to pieces in a long one. Where the best of these is at an edge of the grid, the point
+beyond it is tried as long, and so on while that is better: a grid that lies amiss says nothing of a method. Then the
+best on the test set, with three seeds. A grid and no search: nothing is drawn, and nobody has more luck than another.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import product
-from typing import Any
+from typing import Any, NamedTuple
 
 from afbs.reproduce.choice import Choice
 from afbs.reproduce.comparing import MEANING, compared
@@ -25,18 +26,35 @@ _TRIAL_SEED = 11
 _FINALISTS = 3
 _CLUSTERS = (1, 5)
 _BY_TIME = ("training.lr_decay_unit", "virtual_time")
-_RATES = (0.01, 0.03, 0.1)
-_SERVER: dict[str, tuple[str, tuple[Any, ...]]] = {
-    "afbs": ("algorithm.server_lr", (0.5, 1.0, 2.0, 4.0)),
-    "fedbuff": ("algorithm.server_lr", (0.5, 1.0, 2.0, 4.0)),
-    "ca2fl": ("algorithm.server_lr", (0.5, 1.0, 2.0, 4.0)),
-    "fedavg": ("algorithm.server_lr", (0.5, 1.0, 2.0, 4.0)),
-    "fedasync": ("algorithm.mixing", (0.1, 0.3, 0.6, 0.9)),
-    "fedfa": ("algorithm.queue_size", (2, 5, 10, 20)),
-    "feddyn": ("algorithm.alpha", (0.01, 0.03, 0.1, 0.3)),
-    "fadas": ("algorithm.adaptive_lr", (0.001, 0.003, 0.01, 0.03)),
-    "fedstaleweight": ("algorithm.server_lr", (0.5, 1.0, 2.0, 4.0)),
-    "ace": ("algorithm.arrival_lr", (0.05, 0.1, 0.2, 0.4)),
+
+
+class Ladder(NamedTuple):
+    """A setting and its values: those of the grid, and from its ends outward those beyond."""
+
+    path: str
+    grid: tuple[Any, ...]
+    below: tuple[Any, ...] = ()
+    above: tuple[Any, ...] = ()
+
+    def beyond(self, value: Any) -> list[Any]:
+        """The next one outward, if this is at an end of the grid or outside, and if there is one."""
+        outward = [ladder for ladder in ((self.grid[0], *self.below), (self.grid[-1], *self.above)) if value in ladder]
+        return [following for ladder in outward for following in ladder[ladder.index(value) + 1 :][:1]]
+
+
+RATES = Ladder("training.lr", (0.01, 0.03, 0.1), (0.003, 0.001), (0.3, 1.0))
+_SERVER_LR = Ladder("algorithm.server_lr", (0.5, 1.0, 2.0, 4.0), (0.25, 0.125), (8.0, 16.0))
+SERVER = {
+    "afbs": _SERVER_LR,
+    "fedbuff": _SERVER_LR,
+    "ca2fl": _SERVER_LR,
+    "fedavg": _SERVER_LR,
+    "fedasync": Ladder("algorithm.mixing", (0.1, 0.3, 0.6, 0.9), (0.03, 0.01), (1.0,)),
+    "fedfa": Ladder("algorithm.queue_size", (2, 5, 10, 20), (1,), (40, 80)),
+    "feddyn": Ladder("algorithm.alpha", (0.01, 0.03, 0.1, 0.3), (0.003, 0.001), (1.0, 3.0)),
+    "fadas": Ladder("algorithm.adaptive_lr", (0.001, 0.003, 0.01, 0.03), (0.0003, 0.0001), (0.1, 0.3)),
+    "fedstaleweight": _SERVER_LR,
+    "ace": Ladder("algorithm.arrival_lr", (0.05, 0.1, 0.2, 0.4), (0.025, 0.0125), (0.8, 1.6)),
 }
 """What a server has to say about the step: a rate, or the one number that stands for it."""
 _OPTIONS = 4
@@ -44,7 +62,7 @@ _SET_ASIDE = ("evaluation.validation", 0.1)
 
 
 def _trials(clusters: int, method: str) -> list[Spec]:
-    path, values = _SERVER[method]
+    server = SERVER[method]
     return [
         Spec(
             "cifar10",
@@ -52,19 +70,40 @@ def _trials(clusters: int, method: str) -> list[Spec]:
             method,
             _TRIAL_SEED,
             _TRIAL_DAYS,
-            (_BY_TIME, ("training.lr", rate), (path, value), TO_THE_END, _SET_ASIDE),
+            (_BY_TIME, (RATES.path, rate), (server.path, value), TO_THE_END, _SET_ASIDE),
         )
-        for rate, value in product(_RATES, values)
+        for rate, value in product(RATES.grid, server.grid)
     ]
 
 
 def _finals(clusters: int, method: str, finds: Gathered) -> list[Spec]:
-    """The best trials, the best first, as long as a run: none before every trial has ended."""
+    """As long as a run: the best trials, the best first, once every trial has ended; and while the best of these is at
+    an edge, what lies beyond it."""
     trials = _trials(clusters, method)
     if len(known(trials, finds)) < len(trials):
         return []
     ranked = sorted(trials, key=lambda spec: -finds.runs[spec.name].level)
-    return [replace(spec, days=_DAYS) for spec in ranked[:_FINALISTS]]
+    finals = [replace(spec, days=_DAYS) for spec in ranked[:_FINALISTS]]
+    while further := [spec for spec in _beyond(finals, finds) if spec not in finals]:
+        finals += further
+    return finals
+
+
+def _beyond(finals: Sequence[Spec], finds: Gathered) -> list[Spec]:
+    """The points beyond the edges at which the best of these is, once all of them have ended."""
+    if len(known(finals, finds)) < len(finals):
+        return []
+    best = _best(finals, finds)
+    changes = dict(best.changes)
+    return [
+        replace(best, changes=tuple({**changes, ladder.path: value}.items()))
+        for ladder in (RATES, SERVER[best.method])
+        for value in ladder.beyond(changes[ladder.path])
+    ]
+
+
+def _best(specs: Sequence[Spec], finds: Gathered) -> Spec:
+    return max(specs, key=lambda spec: finds.runs[spec.name].level)
 
 
 def tuned(clusters: int, method: str, finds: Gathered) -> Spec | None:
@@ -72,8 +111,8 @@ def tuned(clusters: int, method: str, finds: Gathered) -> Spec | None:
     finals = _finals(clusters, method, finds)
     if not finals or len(known(finals, finds)) < len(finals):
         return None
-    best = max(finals, key=lambda spec: finds.runs[spec.name].level)
-    return Spec("cifar10", clusters, method, days=_DAYS, changes=tuple(c for c in best.changes if c != _SET_ASIDE))
+    changes = _best(finals, finds).changes
+    return Spec("cifar10", clusters, method, days=_DAYS, changes=tuple(c for c in changes if c != _SET_ASIDE))
 
 
 def _asked(choice: Choice) -> list[int]:
@@ -113,20 +152,24 @@ def _exhibit(name: str, title: str, methods: Sequence[str], notes: Sequence[str]
 def _final_table(clusters: int, methods: Sequence[str], finds: Gathered) -> Sheet:
     rows, values = [], []
     for method in methods:
-        path, options = _SERVER[method]
+        server = SERVER[method]
         best = tuned(clusters, method, finds)
         for spec in _finals(clusters, method, finds):
             changes, runs = dict(spec.changes), known([spec], finds)
-            rate, value = changes["training.lr"], changes[path]
-            at_edge = rate in (_RATES[0], _RATES[-1]) or value in (options[0], options[-1])
-            mark = (" *, at an edge" if at_edge else " *") * (
-                best is not None and set(best.changes) < set(spec.changes)
-            )
-            short = finds.runs[replace(spec, days=_TRIAL_DAYS).name].level
-            row = [TITLES[method], f"{rate:g}", f"{_last(path)} {value:g}", f"{100 * short:.2f}"]
-            rows.append([*row, f"{100 * runs[0].level:.2f}{mark}" if runs else NONE])
+            rate, value = changes[RATES.path], changes[server.path]
+            short = known([replace(spec, days=_TRIAL_DAYS)], finds)
+            is_best = best is not None and set(best.changes) < set(spec.changes)
             found = runs[0].level if runs else None
-            values.append({"method": method, "lr": rate, "setting": path, "value": value, "validation": found})
+            rows.append(
+                [
+                    TITLES[method],
+                    f"{rate:g}",
+                    f"{_last(server.path)} {value:g}",
+                    f"{100 * short[0].level:.2f}" if short else "beyond the grid",
+                    f"{100 * found:.2f}{' *' * is_best}" if found is not None else NONE,
+                ]
+            )
+            values.append({"method": method, "lr": rate, "setting": server.path, "value": value, "validation": found})
     title = f"The finals, CIFAR-10, K = {clusters}: accuracy on the samples set aside, %; * is the best"
     heading = ["", "client rate", "server", f"after {_TRIAL_DAYS:g} days", f"after {_DAYS:g} days"]
     return Sheet(f"finals-k{clusters}", title, heading, rows, values)
@@ -135,17 +178,19 @@ def _final_table(clusters: int, methods: Sequence[str], finds: Gathered) -> Shee
 def _trial_table(clusters: int, methods: Sequence[str], finds: Gathered) -> Sheet:
     rows, values = [], []
     for method in methods:
-        path, options = _SERVER[method]
+        server = SERVER[method]
         chosen = {final.changes for final in _finals(clusters, method, finds)}
         trials = iter(_trials(clusters, method))
-        for rate in _RATES:
+        for rate in RATES.grid:
             row = [TITLES[method], f"{rate:g}"]
-            for value, spec in zip(options, trials, strict=False):
+            for value, spec in zip(server.grid, trials, strict=False):
                 runs = known([spec], finds)
                 mark = " *" * (spec.changes in chosen)
-                row.append(f"{_last(path)} {value:g}: {100 * runs[0].level:.2f}{mark}" if runs else NONE)
+                row.append(f"{_last(server.path)} {value:g}: {100 * runs[0].level:.2f}{mark}" if runs else NONE)
                 found = runs[0].level if runs else None
-                values.append({"method": method, "lr": rate, "setting": path, "value": value, "validation": found})
+                values.append(
+                    {"method": method, "lr": rate, "setting": server.path, "value": value, "validation": found}
+                )
             rows.append(row)
     title = f"The trials, CIFAR-10, K = {clusters}: accuracy on the samples set aside, %; * are in the finals"
     heading = ["", "client rate", "lowest", "lower", "higher", "highest"]
@@ -157,9 +202,10 @@ def _last(path: str) -> str:
 
 
 _NOTES = (
-    f"{_DAYS:g} virtual days, decay by virtual time. Each method was tuned by {len(_RATES) * _OPTIONS} trials of "
+    f"{_DAYS:g} virtual days, decay by virtual time. Each method was tuned by {len(RATES.grid) * _OPTIONS} trials of "
     f"{_TRIAL_DAYS:g} days on a tenth of the training samples that was set aside, and by the {_FINALISTS} best of them "
-    f"for {_DAYS:g} days; the test set was not looked at. The best is that with the highest mean in its last third.",
+    f"for {_DAYS:g} days; the test set was not looked at. The best is that with the highest mean in its last third. "
+    "While it is at an edge of the grid, what lies beyond that edge is tried as well.",
     "Rates that win a short trial may be too large for a long run, hence the finals. They have one seed: where the "
     "last third of the runs compared is far below their highest, the rates did not hold with other seeds, and that "
     "difference says nothing of the methods.",
