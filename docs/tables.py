@@ -133,7 +133,7 @@ def _tuned(runs: Runs) -> Rows:
     rows = [["", "client rate", "server", "last third", "local steps a step", "updates used", "against AFBS", "p"]]
     for clusters in (1, 5):
         specs = {method: fair.tuned(clusters, method, Gathered(runs)) for method in _METHODS}
-        arms = {method: _seeds(runs, spec) for method, spec in specs.items() if spec}
+        arms = {method: ours for method, spec in specs.items() if spec and (ours := _seeds(runs, spec))}
         for method in sorted(arms, key=lambda method: -_mean(arms[method])):
             ours, spec = arms[method], specs[method]
             assert spec is not None
