@@ -2,10 +2,10 @@
 
 Twelve points of a grid for each method, the client's rate and what its server has in place of one, tried for a while
 on a tenth of the training samples that is set aside; the best of each client's rate for as long as a run lasts, because
-a rate that wins a short trial may go to pieces in a long one, whatever the server does. Where the best of these is at
-an edge of the grid, the point beyond it is tried as long, and so on while that is better: a grid that lies amiss says
-nothing of a method. Then the best on the test set, with three seeds. A grid and no search: nothing is drawn, and nobody
-has more luck than another.
+a rate that wins a short trial may go to pieces in a long one. Where the best of these is at an edge of the grid, the
+point beyond it is tried as long, and so on while that is better: a grid that lies amiss says nothing of a method. Then
+the best on the test set, with three seeds. A grid and no search: nothing is drawn, and nobody has more luck than
+another.
 """
 
 from __future__ import annotations
