@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -228,16 +229,42 @@ def test_the_fair_comparison_tries_long_what_was_best_in_short_with_each_rate_an
 
     best = finals[1]
     tried |= {spec.name: run(spec, accuracy) for spec, accuracy in zip(finals, (0.4, 0.5, 0.1), strict=True)}
-    compared = exhibit.then(choice, Gathered(tried))[len(finals) :]
+    again = replace(best, seed=12)
+    assert exhibit.then(choice, Gathered(tried)) == [*finals, again]
+    tried |= {again.name: run(again, 0.42)}
+    compared = exhibit.then(choice, Gathered(tried))[len(finals) + 1 :]
     assert [spec.seed for spec in compared] == [1, 2, 3]
     for spec in compared:
         assert spec.cell.config.evaluation.validation == 0
         assert spec.cell.config.training == best.cell.config.training
         assert spec.cell.config.algorithm == best.cell.config.algorithm
-        assert spec.seed != best.seed
+        assert spec.seed not in {best.seed, again.seed}
     told = {table.name: table for table in exhibit.page(choice, Gathered(tried)).tables}
-    assert [row[-1].partition("*")[1] for row in told["finals-k1"].rows] == ["", "*", ""]
+    assert [row[-2:] for row in told["finals-k1"].rows] == [["", ""], ["42.00", "*"], ["", ""]]
     assert sum("*" in field for row in told["trials-k1"].rows for field in row) == 3
+
+
+def test_rates_of_the_fair_comparison_that_do_not_hold_with_a_second_seed_make_way_for_the_next_best() -> None:
+    exhibit, choice = EXHIBITS["fair"], Choice(clusters=(1,), methods=("fedavg",))
+    trials = wanted([exhibit], choice)
+    tried = {
+        spec.name: run(spec, 0.3 if spec is trials[place // 4 * 4 + 1] else 0.2) for place, spec in enumerate(trials)
+    }
+    low, middle, high = exhibit.then(choice, Gathered(tried))
+    tried |= {low.name: run(low, 0.4), middle.name: run(middle, 0.5), high.name: run(high, 0.45)}
+    second = {spec: replace(spec, seed=12) for spec in (low, middle, high)}
+
+    tried |= {second[middle].name: run(second[middle], 0.2)}  # 0.35 in the mean
+    assert exhibit.then(choice, Gathered(tried)) == [low, middle, high, second[middle], second[high]]
+    tried |= {second[high].name: run(second[high], 0.37)}  # 0.41: better than the lowest rate's 0.4, and at an edge
+    beyond = exhibit.then(choice, Gathered(tried))[5:]
+    assert [spec.cell.config.training.lr for spec in beyond] == [0.3]
+    tried |= {spec.name: run(spec, 0.1) for spec in beyond}
+    compared = exhibit.then(choice, Gathered(tried))[6:]
+    assert [(spec.cell.config.training.lr, spec.seed) for spec in compared] == [(0.1, 1), (0.1, 2), (0.1, 3)]
+    table = next(table for table in exhibit.page(choice, Gathered(tried)).tables if table.name == "finals-k1")
+    assert [row[-2:] for row in table.rows] == [["", ""], ["20.00", ""], ["37.00", "*"], ["", ""]]
+    assert [row["second_seed"] for row in table.values] == [None, 0.2, 0.37, None]
 
 
 def test_the_fair_comparison_goes_on_beyond_an_edge_of_the_grid_while_that_is_better() -> None:
@@ -247,6 +274,10 @@ def test_the_fair_comparison_goes_on_beyond_an_edge_of_the_grid_while_that_is_be
     tried = {spec.name: run(spec, 0.2) for spec in trials} | {corner.name: run(corner, 0.6)}
     finals = list(exhibit.then(choice, Gathered(tried)))
     tried |= {spec.name: run(spec, 0.6 if spec.changes == corner.changes else 0.5) for spec in finals}
+    again = next(spec for spec in exhibit.then(choice, Gathered(tried)) if spec not in finals)
+    assert (again.changes, again.seed) == (corner.changes, 12)
+    tried |= {again.name: run(again, 0.6)}
+    finals.append(again)
 
     beyond = [spec for spec in exhibit.then(choice, Gathered(tried)) if spec not in finals]
     assert [rates(spec) for spec in beyond] == [(0.003, 0.9), (0.01, 1.0)]
@@ -258,7 +289,10 @@ def test_the_fair_comparison_goes_on_beyond_an_edge_of_the_grid_while_that_is_be
     assert [(*rates(spec), spec.seed) for spec in compared] == [(0.01, 0.9, 1), (0.01, 0.9, 2), (0.01, 0.9, 3)]
 
     better = {beyond[0].name: run(beyond[0], 0.7), beyond[1].name: run(beyond[1], 0.65)}
-    further = exhibit.then(choice, Gathered(tried | better))[len(finals) + 2 :]
+    (second,) = exhibit.then(choice, Gathered(tried | better))[len(finals) + 2 :]
+    assert (rates(second), second.seed) == ((0.003, 0.9), 12)
+    better |= {second.name: run(second, 0.7)}
+    further = exhibit.then(choice, Gathered(tried | better))[len(finals) + 3 :]
     assert [rates(spec) for spec in further] == [(0.001, 0.9), (0.003, 1.0)]
     table = {table.name: table for table in exhibit.page(choice, Gathered(tried | better)).tables}["finals-k1"]
     assert [row[1:4] for row in table.rows[3:]] == [
