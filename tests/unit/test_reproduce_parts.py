@@ -19,7 +19,7 @@ from afbs.reproduce.exhibits.settings import OPTIONS, contradict
 from afbs.reproduce.found import Evidence, thinned
 from afbs.reproduce.published import figures, published, target
 from afbs.reproduce.running import wanted
-from afbs.reproduce.spec import GLOROT, Spec
+from afbs.reproduce.spec import GLOROT, STOCK, Spec
 from afbs.types import UserError
 
 
@@ -382,6 +382,17 @@ def test_four_starts_stand_beside_the_paper_where_the_rate_is_gone_at_once() -> 
     starts = next(table for table in exhibit.page(choice, Gathered(runs)).tables if table.name == "starts")
     assert starts.rows[0] == ["FedAsync, MNIST", "85.16", "16.70", "83.75", "not run", "not run"]
     assert starts.values[0]["Glorot and Bengio's"] == 83.75
+
+
+def test_afbs_from_four_starts_stands_beside_both_of_the_papers_figures() -> None:
+    exhibit, choice = EXHIBITS["settings"], Choice()
+    stock = Spec("cifar10", 1, "afbs", changes=STOCK["cifar10"])
+    assert stock in exhibit.specs(choice)
+    assert stock not in exhibit.specs(Choice(methods=("fedbuff",)))
+    runs = {stock.name: replace(run(stock, 0.66), time_to_target=105_000.0)}
+    long = next(table for table in exhibit.page(choice, Gathered(runs)).tables if table.name == "long")
+    assert [row[2] for row in long.rows] == ["not run", "not run", "not run", "66.00"]
+    assert long.rows[-1] == ["FLGO's own network", "65.79", "66.00", "+0.21", "101,582", "105,000", "+3 %"]
 
 
 def test_the_papers_own_times_are_held_against_the_sizes_of_two_networks() -> None:

@@ -9,7 +9,10 @@ from typing import Any
 
 from afbs.reproduce.found import Evidence
 from afbs.reproduce.page import NONE
+from afbs.reproduce.published import figures
 
+BOTH = ("", "highest: paper", "ours", "difference", "to target: paper", "ours", "difference")
+"""The heading of what `both_rows` tells."""
 _DAY = 86_400
 
 
@@ -47,6 +50,14 @@ def time_row(
         f"{signed(gap, 0)} %" if gap is not None else NONE,
     ]
     return told, {"paper": paper, **_numbers(reached), "reached": len(reached), "of": ran, "difference": _round(gap, 2)}
+
+
+def both_rows(method: str, dataset: str, runs: Sequence[Evidence]) -> tuple[list[str], list[dict[str, Any]]]:
+    """Tables 2 and 4, K = 1."""
+    best = [run.best for run in runs]
+    highest, numbers = accuracy_row(figures("2")[method, dataset, 1], best)
+    timed, seconds = time_row(figures("4")[method, dataset, 1], [run.time_to_target for run in runs], best)
+    return [*highest, *timed], [{"table": 2, **numbers}, {"table": 4, **seconds}]
 
 
 def signed(value: float | None, places: int) -> str:

@@ -15,7 +15,7 @@ from collections.abc import Mapping, Sequence
 from statistics import fmean
 from typing import Any, NamedTuple
 
-from afbs.reproduce.beside import accuracy_row, spread, time_row
+from afbs.reproduce.beside import BOTH, both_rows, spread
 from afbs.reproduce.choice import Choice
 from afbs.reproduce.exhibits import starts
 from afbs.reproduce.exhibits.exhibit import Exhibit, Gathered, known, made
@@ -196,7 +196,7 @@ def _page(choice: Choice, finds: Gathered) -> Page:
         f"Test accuracy in percent in the last tenth of the time after which the paper has {aim:.0f}: CIFAR-10, K = 1"
     )
     sheets = [Sheet("distance", title, heading, [rows[place] for place in order], [values[place] for place in order])]
-    sheets.append(starts.sheet(choice, finds))
+    sheets += starts.sheets(choice, finds)
     nearest = _nearest(choice, finds, options)
     if nearest is not None:
         sheets.append(_whole(choice, finds, nearest))
@@ -224,13 +224,10 @@ def _whole(choice: Choice, finds: Gathered, nearest: Option) -> Sheet:
     rows, values = [], []
     for method in choice.of(_METHODS):
         runs = known(list(choice.with_seeds([_spec(nearest, method, whole=True)])), finds)
-        highest, numbers = accuracy_row(figures("2")[method, "cifar10", 1], [run.best for run in runs])
-        times = [run.time_to_target for run in runs]
-        timed, seconds = time_row(figures("4")[method, "cifar10", 1], times, [run.best for run in runs])
-        rows.append([TITLES[method], *highest, *timed])
-        values += [{"method": method, "table": 2, **numbers}, {"method": method, "table": 4, **seconds}]
-    heading = ["", "highest: paper", "ours", "difference", "to 50 %: paper", "ours", "difference"]
-    return Sheet("nearest", f"The nearest, for 20 days: {nearest.title}", heading, rows, values)
+        told, numbers = both_rows(method, "cifar10", runs)
+        rows.append([TITLES[method], *told])
+        values += [{"method": method, **table} for table in numbers]
+    return Sheet("nearest", f"The nearest, for 20 days: {nearest.title}", BOTH, rows, values)
 
 
 SETTINGS = Exhibit("settings", "which settings did the paper use? one open choice at a time", specs, _page, then)
