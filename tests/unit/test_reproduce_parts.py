@@ -232,7 +232,11 @@ def test_the_fair_comparison_tries_long_what_was_best_in_short_with_each_rate_an
     again = replace(best, seed=12)
     assert exhibit.then(choice, Gathered(tried)) == [*finals, again]
     tried |= {again.name: run(again, 0.42)}
-    compared = exhibit.then(choice, Gathered(tried))[len(finals) + 1 :]
+    beside = list(exhibit.then(choice, Gathered(tried))[len(finals) + 1 :])
+    assert [rates(spec, "server_lr") for spec in beside] == [(0.03, 0.5), (0.03, 2.0)]
+    assert {(spec.virtual_days, spec.seed) for spec in beside} == {(5, trials[0].seed)}
+    tried |= {spec.name: run(spec, 0.3) for spec in beside}
+    compared = exhibit.then(choice, Gathered(tried))[len(finals) + 3 :]
     assert [spec.seed for spec in compared] == [1, 2, 3]
     for spec in compared:
         assert spec.cell.config.evaluation.validation == 0
@@ -240,8 +244,8 @@ def test_the_fair_comparison_tries_long_what_was_best_in_short_with_each_rate_an
         assert spec.cell.config.algorithm == best.cell.config.algorithm
         assert spec.seed not in {best.seed, again.seed}
     told = {table.name: table for table in exhibit.page(choice, Gathered(tried)).tables}
-    assert [row[-2:] for row in told["finals-k1"].rows] == [["", ""], ["42.00", "*"], ["", ""]]
-    assert sum("*" in field for row in told["trials-k1"].rows for field in row) == 3
+    assert [row[-2:] for row in told["finals-k1"].rows] == [["", ""], ["42.00", "*"], *[["", ""]] * 3]
+    assert sum("*" in field for row in told["trials-k1"].rows for field in row) == 5
 
 
 def test_rates_of_the_fair_comparison_that_do_not_hold_with_a_second_seed_make_way_for_the_next_best() -> None:
@@ -257,17 +261,17 @@ def test_rates_of_the_fair_comparison_that_do_not_hold_with_a_second_seed_make_w
     tried |= {second[middle].name: run(second[middle], 0.2)}  # 0.35 in the mean
     assert exhibit.then(choice, Gathered(tried)) == [low, middle, high, second[middle], second[high]]
     tried |= {second[high].name: run(second[high], 0.37)}  # 0.41: better than the lowest rate's 0.4, and at an edge
-    beyond = exhibit.then(choice, Gathered(tried))[5:]
-    assert [spec.cell.config.training.lr for spec in beyond] == [0.3]
-    tried |= {spec.name: run(spec, 0.1) for spec in beyond}
-    compared = exhibit.then(choice, Gathered(tried))[6:]
+    around = exhibit.then(choice, Gathered(tried))[5:]
+    assert [rates(spec, "server_lr") for spec in around] == [(0.3, 1.0), (0.1, 0.5), (0.1, 2.0)]
+    tried |= {spec.name: run(spec, 0.1) for spec in around}
+    compared = exhibit.then(choice, Gathered(tried))[8:]
     assert [(spec.cell.config.training.lr, spec.seed) for spec in compared] == [(0.1, 1), (0.1, 2), (0.1, 3)]
     table = next(table for table in exhibit.page(choice, Gathered(tried)).tables if table.name == "finals-k1")
-    assert [row[-2:] for row in table.rows] == [["", ""], ["20.00", ""], ["37.00", "*"], ["", ""]]
-    assert [row["second_seed"] for row in table.values] == [None, 0.2, 0.37, None]
+    assert [row[-2:] for row in table.rows] == [["", ""], ["20.00", ""], ["37.00", "*"], *[["", ""]] * 3]
+    assert [row["second_seed"] for row in table.values] == [None, 0.2, 0.37, None, None, None]
 
 
-def test_the_fair_comparison_goes_on_beyond_an_edge_of_the_grid_while_that_is_better() -> None:
+def test_the_fair_comparison_goes_on_around_the_best_and_beyond_an_edge_while_that_is_better() -> None:
     exhibit, choice = EXHIBITS["fair"], Choice(clusters=(1,), methods=("fedasync",))
     trials = wanted([exhibit], choice)
     corner = trials[3]  # the lowest client's rate and the highest mixing
@@ -279,32 +283,34 @@ def test_the_fair_comparison_goes_on_beyond_an_edge_of_the_grid_while_that_is_be
     tried |= {again.name: run(again, 0.6)}
     finals.append(again)
 
-    beyond = [spec for spec in exhibit.then(choice, Gathered(tried)) if spec not in finals]
-    assert [rates(spec) for spec in beyond] == [(0.003, 0.9), (0.01, 1.0)]
-    assert all(spec.virtual_days == 5 and spec.cell.config.evaluation.validation == 0.1 for spec in beyond)
-    assert exhibit.then(choice, Gathered(tried | {beyond[0].name: run(beyond[0], 0.1)})) == [*finals, *beyond]
+    around = [spec for spec in exhibit.then(choice, Gathered(tried)) if spec not in finals]
+    assert [rates(spec) for spec in around] == [(0.003, 0.9), (0.01, 0.6), (0.01, 1.0)]
+    assert all(spec.virtual_days == 5 and spec.cell.config.evaluation.validation == 0.1 for spec in around)
+    assert exhibit.then(choice, Gathered(tried | {around[0].name: run(around[0], 0.1)})) == [*finals, *around]
 
-    worse = {spec.name: run(spec, 0.5) for spec in beyond}
-    compared = exhibit.then(choice, Gathered(tried | worse))[len(finals) + 2 :]
+    worse = {spec.name: run(spec, 0.5) for spec in around}
+    compared = exhibit.then(choice, Gathered(tried | worse))[len(finals) + 3 :]
     assert [(*rates(spec), spec.seed) for spec in compared] == [(0.01, 0.9, 1), (0.01, 0.9, 2), (0.01, 0.9, 3)]
 
-    better = {beyond[0].name: run(beyond[0], 0.7), beyond[1].name: run(beyond[1], 0.65)}
-    (second,) = exhibit.then(choice, Gathered(tried | better))[len(finals) + 2 :]
+    better = {spec.name: run(spec, accuracy) for spec, accuracy in zip(around, (0.7, 0.62, 0.65), strict=True)}
+    (second,) = exhibit.then(choice, Gathered(tried | better))[len(finals) + 3 :]
     assert (rates(second), second.seed) == ((0.003, 0.9), 12)
     better |= {second.name: run(second, 0.7)}
-    further = exhibit.then(choice, Gathered(tried | better))[len(finals) + 3 :]
-    assert [rates(spec) for spec in further] == [(0.001, 0.9), (0.003, 1.0)]
+    further = exhibit.then(choice, Gathered(tried | better))[len(finals) + 4 :]
+    assert [rates(spec) for spec in further] == [(0.001, 0.9), (0.003, 0.6), (0.003, 1.0)]
     table = {table.name: table for table in exhibit.page(choice, Gathered(tried | better)).tables}["finals-k1"]
     assert [row[1:4] for row in table.rows[3:]] == [
         ["0.003", "mixing 0.9", "beyond the grid"],
+        ["0.01", "mixing 0.6", "20.00"],
         ["0.01", "mixing 1", "beyond the grid"],
         ["0.001", "mixing 0.9", "beyond the grid"],
+        ["0.003", "mixing 0.6", "beyond the grid"],
         ["0.003", "mixing 1", "beyond the grid"],
     ]
 
 
-def rates(spec: Spec) -> tuple[float, float]:
-    return spec.cell.config.training.lr, spec.cell.config.tables["algorithm"]["mixing"]
+def rates(spec: Spec, server: str = "mixing") -> tuple[float, float]:
+    return spec.cell.config.training.lr, spec.cell.config.tables["algorithm"][server]
 
 
 def test_whatever_lies_beyond_the_grids_of_the_fair_comparison_can_be_run() -> None:

@@ -4,8 +4,9 @@ Twelve points of a grid for each method, the client's rate and what its server h
 on a tenth of the training samples that is set aside; the best of each client's rate for as long as a run lasts, because
 a rate that wins a short trial may go to pieces in a long one. The best of these is tried with a second seed, because
 rates that hold with one seed may not with another, and counts by the mean of both; so does whatever is then the best.
-Where that is at an edge of the grid, the point beyond it is tried as long, and so on while that is better: a grid that
-lies amiss says nothing of a method. Then the best on the test set, with three seeds. A grid and no search: nothing is
+Its neighbours are tried as long: the next lower and higher value of the server's, because that, too, was chosen by a
+short trial, and where the client's rate is at an edge of the grid, the one beyond. So it goes on while one of them is
+better: a grid that lies amiss says nothing of a method. Then the best on the test set, with three seeds. Nothing is
 drawn, and nobody has more luck than another.
 """
 
@@ -38,14 +39,19 @@ class Ladder(NamedTuple):
     below: tuple[Any, ...] = ()
     above: tuple[Any, ...] = ()
 
+    def next_to(self, value: Any) -> list[Any]:
+        """The next lower and the next higher one, if there are."""
+        whole = (*reversed(self.below), *self.grid, *self.above)
+        place = whole.index(value)
+        return [*whole[:place][-1:], *whole[place + 1 :][:1]]
+
     def beyond(self, value: Any) -> list[Any]:
-        """The next one outward, if this is at an end of the grid or outside, and if there is one."""
-        outward = [ladder for ladder in ((self.grid[0], *self.below), (self.grid[-1], *self.above)) if value in ladder]
-        return [following for ladder in outward for following in ladder[ladder.index(value) + 1 :][:1]]
+        """Of these that which is not in the grid."""
+        return [other for other in self.next_to(value) if other not in self.grid]
 
 
 RATES = Ladder("training.lr", (0.01, 0.03, 0.1), (0.003, 0.001), (0.3, 1.0))
-_SERVER_LR = Ladder("algorithm.server_lr", (0.5, 1.0, 2.0, 4.0), (0.25, 0.125), (8.0, 16.0))
+_SERVER_LR = Ladder("algorithm.server_lr", (0.5, 1.0, 2.0, 4.0), (0.25, 0.125, 0.0625, 0.03125), (8.0, 16.0))
 SERVER = {
     "afbs": _SERVER_LR,
     "fedbuff": _SERVER_LR,
@@ -88,7 +94,7 @@ class Tuning(NamedTuple):
 
 def tuning(clusters: int, method: str, finds: Gathered) -> Tuning:
     """The best trial of each client's rate, once every trial has ended; what is the best of these with a second seed,
-    until the best has both; and while that is at an edge, what lies beyond it."""
+    until the best has both; and its neighbours, until the best has been held against them."""
     trials = _trials(clusters, method)
     if not _have_ended(trials, finds):
         return Tuning([], None)
@@ -98,21 +104,20 @@ def tuning(clusters: int, method: str, finds: Gathered) -> Tuning:
         points = [spec for spec in finals if spec.seed == _TRIAL_SEED]
         best = max(points, key=lambda spec: _level([run for run in finals if run.changes == spec.changes], finds))
         again = replace(best, seed=_SECOND_SEED)
-        further = [spec for spec in _beyond(best) if spec not in finals] if again in finals else [again]
+        further = [spec for spec in _around(best) if spec not in finals] if again in finals else [again]
         if not further:
             return Tuning(finals, best)
         finals += further
     return Tuning(finals, None)
 
 
-def _beyond(spec: Spec) -> list[Spec]:
-    """The points beyond the edges at which this one is."""
+def _around(spec: Spec) -> list[Spec]:
+    """Its neighbours. Every client's rate of the grid has had a long run of its own."""
     changes = dict(spec.changes)
-    return [
-        replace(spec, changes=tuple({**changes, ladder.path: value}.items()))
-        for ladder in (RATES, SERVER[spec.method])
-        for value in ladder.beyond(changes[ladder.path])
-    ]
+    server = SERVER[spec.method]
+    others = [(RATES.path, value) for value in RATES.beyond(changes[RATES.path])]
+    others += [(server.path, value) for value in server.next_to(changes[server.path])]
+    return [replace(spec, changes=tuple({**changes, path: value}.items())) for path, value in others]
 
 
 def _have_ended(specs: Sequence[Spec], finds: Gathered) -> bool:
@@ -232,7 +237,8 @@ _NOTES = (
     f"{_TRIAL_DAYS:g} days on a tenth of the training samples that was set aside, and by the best of them with each "
     f"client's rate for {_DAYS:g} days; the test set was not looked at. What counts is the mean in the last third of a "
     "run. The best is tried with a second seed, and counts by the mean of both; where that makes another the best, so "
-    "is that one. While the best is at an edge of the grid, what lies beyond that edge is tried as well.",
+    "is that one. Then the next lower and higher value of what its server has are tried as long, and beyond an edge of "
+    "the grid the next client's rate; so it goes on until the best is better than these.",
     "Rates that win a short trial may be too large for a long run, hence the finals; and rates that hold with one seed "
     "may not with another, hence the second. Where the last third of the runs compared is far below their highest, the "
     "rates did not hold all the same, and that difference says little of the methods.",
