@@ -271,6 +271,25 @@ def test_rates_of_the_fair_comparison_that_do_not_hold_with_a_second_seed_make_w
     assert [row["second_seed"] for row in table.values] == [None, 0.2, 0.37, None, None, None]
 
 
+def test_a_second_seed_that_is_easier_shields_nobody_from_a_rival_that_is_better_with_the_first() -> None:
+    exhibit, choice = EXHIBITS["fair"], Choice(clusters=(1,), methods=("fedavg",))
+    trials = wanted([exhibit], choice)
+    tried = {
+        spec.name: run(spec, 0.3 if spec is trials[place // 4 * 4 + 1] else 0.2) for place, spec in enumerate(trials)
+    }
+    low, middle, high = exhibit.then(choice, Gathered(tried))
+    again = replace(middle, seed=12)
+    tried |= {low.name: run(low, 0.4), middle.name: run(middle, 0.5), high.name: run(high, 0.45)}
+    tried |= {again.name: run(again, 0.6)}
+    first, *_ = beside = exhibit.then(choice, Gathered(tried))[4:]
+    tried |= {spec.name: run(spec, 0.51 if spec is first else 0.3) for spec in beside}
+    (second,) = exhibit.then(choice, Gathered(tried))[6:]
+    assert second == replace(first, seed=12)
+    tried |= {second.name: run(second, 0.58)}  # 0.545 in the mean, where the other has 0.55
+    told = next(table for table in exhibit.page(choice, Gathered(tried)).tables if table.name == "finals-k1")
+    assert [row["value"] for row, text in zip(told.values, told.rows, strict=True) if text[-1] == "*"] == [1.0]
+
+
 def test_the_fair_comparison_goes_on_around_the_best_and_beyond_an_edge_while_that_is_better() -> None:
     exhibit, choice = EXHIBITS["fair"], Choice(clusters=(1,), methods=("fedasync",))
     trials = wanted([exhibit], choice)

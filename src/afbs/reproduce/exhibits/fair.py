@@ -3,7 +3,7 @@
 Twelve points of a grid for each method, the client's rate and what its server has in place of one, tried for a while
 on a tenth of the training samples that is set aside; the best of each client's rate for as long as a run lasts, because
 a rate that wins a short trial may go to pieces in a long one. The best of these is tried with a second seed, because
-rates that hold with one seed may not with another, and counts by the mean of both; so does whatever is then the best.
+rates that hold with one seed may not with another, and counts by the mean of both; so does whatever may be better.
 Its neighbours are tried as long: the next lower and higher value of the server's, because that, too, was chosen by a
 short trial, and where the client's rate is at an edge of the grid, the one beyond. So it goes on while one of them is
 better: a grid that lies amiss says nothing of a method. Then the best on the test set, with three seeds. Nothing is
@@ -94,7 +94,7 @@ class Tuning(NamedTuple):
 
 def tuning(clusters: int, method: str, finds: Gathered) -> Tuning:
     """The best trial of each client's rate, once every trial has ended; what is the best of these with a second seed,
-    until the best has both; and its neighbours, until the best has been held against them."""
+    and its rivals; and the best's neighbours, until it has been held against them."""
     trials = _trials(clusters, method)
     if not _have_ended(trials, finds):
         return Tuning([], None)
@@ -102,13 +102,28 @@ def tuning(clusters: int, method: str, finds: Gathered) -> Tuning:
     finals = [replace(max(specs, key=lambda spec: _level([spec], finds)), days=_DAYS) for specs in of_each_rate]
     while _have_ended(finals, finds):
         points = [spec for spec in finals if spec.seed == _TRIAL_SEED]
-        best = max(points, key=lambda spec: _level([run for run in finals if run.changes == spec.changes], finds))
-        again = replace(best, seed=_SECOND_SEED)
-        further = [spec for spec in _around(best) if spec not in finals] if again in finals else [again]
+        twice = [spec for spec in points if _again(spec) in finals]
+        best = max(twice, key=lambda spec: _level([spec, _again(spec)], finds), default=None)
+        rivals = [spec for spec in points if spec not in twice and (best is None or _rivals(spec, best, finds))]
+        if rivals:
+            further = [_again(max(rivals, key=lambda spec: _level([spec], finds)))]
+        else:
+            assert best is not None
+            further = [spec for spec in _around(best) if spec not in finals]
         if not further:
             return Tuning(finals, best)
         finals += further
     return Tuning(finals, None)
+
+
+def _again(spec: Spec) -> Spec:
+    return replace(spec, seed=_SECOND_SEED)
+
+
+def _rivals(spec: Spec, best: Spec, finds: Gathered) -> bool:
+    """Whether it may be better than the best: it is so with the same seed, or than both seeds' mean. The second seed
+    may be an easier one."""
+    return _level([spec], finds) > min(_level([best], finds), _level([best, _again(best)], finds))
 
 
 def _around(spec: Spec) -> list[Spec]:
@@ -178,7 +193,7 @@ def _final_table(clusters: int, methods: Sequence[str], finds: Gathered) -> Shee
         for spec in (final for final in finals if final.seed == _TRIAL_SEED):
             changes = dict(spec.changes)
             rate, value = changes[RATES.path], changes[server.path]
-            again = replace(spec, seed=_SECOND_SEED)
+            again = _again(spec)
             short, long = (_found(one, finds) for one in (replace(spec, days=_TRIAL_DAYS), spec))
             second = _found(again, finds) if again in finals else None
             rows.append(
@@ -236,9 +251,9 @@ _NOTES = (
     f"{_DAYS:g} virtual days, decay by virtual time. Each method was tuned by {len(RATES.grid) * _OPTIONS} trials of "
     f"{_TRIAL_DAYS:g} days on a tenth of the training samples that was set aside, and by the best of them with each "
     f"client's rate for {_DAYS:g} days; the test set was not looked at. What counts is the mean in the last third of a "
-    "run. The best is tried with a second seed, and counts by the mean of both; where that makes another the best, so "
-    "is that one. Then the next lower and higher value of what its server has are tried as long, and beyond an edge of "
-    "the grid the next client's rate; so it goes on until the best is better than these.",
+    "run. The best is tried with a second seed, and counts by the mean of both; so is what is better than it with the "
+    "same seed, or than that mean. Then the next lower and higher value of what its server has are tried as long, and "
+    "beyond an edge of the grid the next client's rate; so it goes on until the best is better than these.",
     "Rates that win a short trial may be too large for a long run, hence the finals; and rates that hold with one seed "
     "may not with another, hence the second. Where the last third of the runs compared is far below their highest, the "
     "rates did not hold all the same, and that difference says little of the methods.",
