@@ -14,7 +14,7 @@ from statistics import fmean, stdev
 
 from afbs.reproduce import found
 from afbs.reproduce.choice import Choice
-from afbs.reproduce.exhibits import EXHIBITS, Gathered, fair
+from afbs.reproduce.exhibits import EXHIBITS, Gathered, curves, fair
 from afbs.reproduce.exhibits.ablations import QUESTIONS
 from afbs.reproduce.exhibits.clustering import ARMS, compared
 from afbs.reproduce.found import Evidence
@@ -163,6 +163,18 @@ def _clustering_long(runs: Runs) -> Rows:
     return rows
 
 
+def _buffer(runs: Runs) -> Rows:
+    rows = [["", "dropped", "local steps a step", "ended at day", "highest", "last third", "final"]]
+    for (_, clusters), arms in curves.buffers(Choice()).items():
+        for arm, spec in arms.items():
+            run = runs[spec.name]
+            dropped = run.updates["dropped"] / (run.updates["dropped"] + run.updates["used"])
+            told = [f"{100 * run.best:.1f}", _percent(run.late), f"{100 * run.final:.1f}"]
+            end = f"{run.virtual_seconds / 86_400:.1f}"
+            rows.append([f"K = {clusters}, {arm}", _share(dropped), _steps([run]), end, *told])
+    return rows
+
+
 def _heard(runs: Runs) -> Rows:
     ended = [runs.get(Spec("cifar10", clusters, "afbs").name) for clusters in CLUSTERS["cifar10"]]
     ours = [run.heard for run in ended if run]
@@ -200,6 +212,7 @@ TABLES: dict[str, Callable[[Runs], Rows]] = {
     "clusters-k3": lambda runs: _asked(runs, "clusters", 3),
     "clusters-k5": lambda runs: _asked(runs, "clusters", 5),
     "clustering-long": _clustering_long,
+    "buffer": _buffer,
     "heard": _heard,
 }
 

@@ -44,7 +44,7 @@ def _clustering(choice: Choice) -> Panels:
     }
 
 
-def _buffer(choice: Choice) -> Panels:
+def buffers(choice: Choice) -> Panels:
     """Of the sizes in the paper's figure only 10 and 50 are known."""
     return {
         ("cifar10", clusters): {
@@ -120,7 +120,7 @@ FIG_CLUSTERING = _exhibit(
 FIG_BUFFER = _exhibit(
     "fig-buffer",
     "the size of the buffer, CIFAR-10, K = 5 and 10",
-    _buffer,
+    buffers,
     (
         "A larger buffer also means fewer updates, and with a decay an update a learning rate that falls more slowly: "
         "the two cannot be told apart here.",
