@@ -120,6 +120,16 @@ def test_a_resume_with_other_native_kernels_says_that_bits_may_differ(unended: P
     assert any(note.startswith("The run began with native kernels for another, and here are") for note in notes)
 
 
+def test_a_resume_where_numpy_multiplies_otherwise_says_so_and_what_makes_it_the_same(unended: Path) -> None:
+    meta = json.loads((unended / "meta.json").read_text())
+    meta["machine"]["blas"] = "openblas Pentium"
+    (unended / "meta.json").write_text(json.dumps(meta))
+    notes: list[str] = []
+    afbs.resume(unended, progress=False, on_note=notes.append)
+    (note,) = [note for note in notes if note.startswith("numpy multiplied with openblas Pentium when the run began")]
+    assert note.endswith("With OPENBLAS_CORETYPE=Pentium set it is the same.")
+
+
 def test_a_resume_takes_settings_that_decide_nothing_and_no_others(
     unended: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -85,6 +85,10 @@ def test_a_run_that_trains_to_another_model_is_noticed(copy: Path) -> None:
     (copy / "result.json").write_text(json.dumps({**result, "sha256": digest}))
     assert afbs.verify(copy).good
     assert "the final model is another" in afbs.verify(copy, train=True).problem
+    meta = json.loads((copy / "meta.json").read_text())
+    meta["machine"]["blas"] = "openblas Pentium"
+    (copy / "meta.json").write_text(json.dumps(meta))
+    assert "OPENBLAS_CORETYPE=Pentium" in afbs.verify(copy, train=True).problem
 
 
 def test_a_final_model_that_is_not_the_runs_is_noticed_by_everyone_who_reads_it(copy: Path) -> None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import tomllib
 from collections import Counter
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,7 +18,7 @@ from afbs.reproduce.exhibits import Gathered
 from afbs.reproduce.exhibits.fair import RATES, SERVER
 from afbs.reproduce.exhibits.published import neighbour, reason
 from afbs.reproduce.exhibits.settings import OPTIONS, contradict
-from afbs.reproduce.found import Evidence, thinned
+from afbs.reproduce.found import Evidence, thinned, write
 from afbs.reproduce.published import figures, published, target
 from afbs.reproduce.running import wanted
 from afbs.reproduce.spec import GLOROT, STOCK, Spec
@@ -141,6 +143,17 @@ def test_a_thinned_curve_keeps_the_best_the_first_at_the_target_and_the_last_thi
     assert kept[-334:] == points[-334:]
     assert len(kept) <= 334 + 9
     assert thinned(points[:10], 0.6, 9.0, 10) == points[:10]
+
+
+def test_a_configuration_that_does_a_run_again_says_how_numpy_multiplied(tmp_path: Path) -> None:
+    spec = Spec("cifar10", 3, "afbs")
+    settings = {"name": spec.name, "run": {"seed": 1}}
+    write(run(spec, 0.5, made={"blas": "openblas SkylakeX"}), settings, tmp_path / "told")
+    command = f"# OPENBLAS_CORETYPE=SkylakeX afbs run results/cells/{spec.name}/config.toml"
+    assert (tmp_path / "told" / "config.toml").read_text().splitlines()[0] == command
+    assert tomllib.loads((tmp_path / "told" / "config.toml").read_text()) == settings
+    write(run(spec, 0.5), settings, tmp_path / "untold")
+    assert "#" not in (tmp_path / "untold" / "config.toml").read_text()
 
 
 def test_the_last_third_is_what_counts_where_a_model_sways() -> None:

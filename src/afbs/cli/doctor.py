@@ -49,6 +49,7 @@ def doctor(
     table.add_row("afbs", f"{VERSION}, on Python {platform.python_version()}, {platform.system()} {platform.machine()}")
     table.add_row("cores", f"{_usable()} for this process, of {os.cpu_count()}")
     table.add_row("torch", _torch())
+    table.add_row("numpy", escape(_numpy()))
     table.add_row("native kernels", escape(_kernels()))
     for name, words in _data():
         table.add_row(name, escape(words))
@@ -79,6 +80,12 @@ def _torch() -> str:
 
     devices = [f"{torch.cuda.device_count()} × CUDA"] if torch.cuda.is_available() else []
     return f"{torch.__version__}, {', '.join(devices) or 'no accelerator: runs train on the CPU'}"
+
+
+def _numpy() -> str:
+    from afbs.experiment.arithmetic import products
+
+    return f"{_version('numpy')}, multiplies with {products() or 'a library that does not say what it is'}"
 
 
 def _kernels() -> str:

@@ -22,6 +22,7 @@ from safetensors.numpy import save
 from afbs.config import Config
 from afbs.data import fingerprint
 from afbs.engine.server import Server
+from afbs.experiment.arithmetic import products
 from afbs.experiment.assembly import is_late
 from afbs.experiment.result import Result
 from afbs.interfaces import Algorithm
@@ -63,6 +64,7 @@ def meta(config: Config, population: Population, parameters: int) -> dict[str, A
             "cores": os.cpu_count(),
             "workers": config.executor.number,
             "native": best(),
+            "blas": products(),
         },
         "git": _commit(),
         "settings": digests(config),
@@ -145,17 +147,6 @@ def refuse_changes(config: Config, folder: Path, before: Mapping[str, Any]) -> N
             f"`[{tables[0]}]` was changed after the run began. Put it back, or begin a new run: "
             f"afbs run {shlex.quote(str(folder / 'config.toml'))}"
         )
-
-
-def other_kernels(before: Mapping[str, Any]) -> list[str]:
-    """A sentence if the machine that a run began on had other native kernels: they round differently."""
-    machine = before.get("machine") or {}
-    if machine.get("native", best()) == best():
-        return []
-    then, now = (
-        f"native kernels for {level}" if level else "no native kernels" for level in (machine["native"], best())
-    )
-    return [f"The run began with {then}, and here are {now}: its final model may differ in the last bits."]
 
 
 def server_memory(algorithm: Algorithm[Any], parameters: int, clients: int, stateful: bool) -> int:

@@ -25,6 +25,7 @@ from afbs.engine.run import Run
 from afbs.engine.stopping import SafelyStopped, Stoppable
 from afbs.engine.witness import Witness
 from afbs.experiment import assembly, kernel, provenance
+from afbs.experiment.arithmetic import differences
 from afbs.experiment.result import Result
 from afbs.interfaces import WorkerPool
 from afbs.population import Population, populate
@@ -127,7 +128,7 @@ def resume(
             checkpoint, complaints = load_checkpoint(path, provenance.identity(config, data))
             if complaints and checkpoint is None:
                 complaints.append("No checkpoint is left to go on from: the run begins anew.")
-            complaints += provenance.other_kernels(known)
+            complaints += differences(known)
             for complaint in complaints:
                 if on_note:
                     on_note(complaint)

@@ -13,6 +13,7 @@ from typing import Any
 from afbs.config import Config, load
 from afbs.engine.witness import DifferentlyDecidedError, Witness
 from afbs.experiment import assembly, kernel
+from afbs.experiment.arithmetic import differences
 from afbs.experiment.provenance import changed
 from afbs.record.files import opened
 from afbs.record.final import final_model
@@ -54,7 +55,7 @@ def verify(folder: str | Path, *, train: bool = False, **overrides: Any) -> Verd
     if verdict.good:
         verdict = _as_it_ended(path, config, meta, verdict)
     if verdict.good and train:
-        return _trained_again(path, config, verdict)
+        return _trained_again(path, config, meta, verdict)
     return verdict
 
 
@@ -127,7 +128,7 @@ def _decide(
     return steps
 
 
-def _trained_again(folder: Path, config: Config, verdict: Verdict) -> Verdict:
+def _trained_again(folder: Path, config: Config, meta: Mapping[str, Any], verdict: Verdict) -> Verdict:
     from afbs.experiment.running import run
 
     result = read_result(folder)
@@ -137,9 +138,8 @@ def _trained_again(folder: Path, config: Config, verdict: Verdict) -> Verdict:
         again = run(config, folder=Path(place) / "again", progress=False)
         now = (read_result(again.folder) or {}).get("sha256")
     if now != result.get("sha256"):
-        return Verdict(
-            verdict.steps, f"Trained again, the final model is another: {now}, and was {result.get('sha256')}."
-        )
+        another = f"Trained again, the final model is another: {now}, and was {result.get('sha256')}."
+        return Verdict(verdict.steps, " ".join([another, *differences(meta)]))
     return Verdict(verdict.steps, trained=True)
 
 

@@ -19,6 +19,7 @@ import numpy as np
 import tomli_w
 
 from afbs.config import load
+from afbs.experiment.arithmetic import setting
 from afbs.experiment.provenance import digests
 from afbs.experiment.result import Result
 from afbs.record.reader import read_config, read_result
@@ -121,8 +122,7 @@ def found(cell: Cell, folder: Path) -> Evidence:
             "data": meta.get("data"),
             "versions": meta.get("versions"),
             "kernel": meta.get("kernel"),
-            "native": (meta.get("machine") or {}).get("native"),
-            "python": (meta.get("machine") or {}).get("python"),
+            **{name: (meta.get("machine") or {}).get(name) for name in ("native", "blas", "python")},
             "commit": meta.get("git"),
         },
         curve=tuple(thinned(points, target, float(result["virtual_seconds"]))),
@@ -161,9 +161,15 @@ def write(what: Evidence, config: Mapping[str, Any], folder: Path) -> None:
         table.writerow(("time", "version", "accuracy", "loss"))
         table.writerows(what.curve)
         replace_file(folder / "curve.csv", text.getvalue().encode())
-        replace_file(folder / "config.toml", tomli_w.dumps(config).encode())
+        replace_file(folder / "config.toml", f"{_command(what)}{tomli_w.dumps(config)}".encode())
     except OSError as error:
         raise UserError(f"`--results`: {folder} cannot be written: {error.strerror}.") from error
+
+
+def _command(what: Evidence) -> str:
+    """A line that says how to get the same digits, where that takes more than the file."""
+    same = setting(what.made.get("blas"))
+    return f"# {same} afbs run results/cells/{what.name}/config.toml\n\n" if same else ""
 
 
 def read(folder: Path) -> Evidence:
