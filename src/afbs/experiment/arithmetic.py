@@ -14,8 +14,6 @@ from threadpoolctl import threadpool_info
 
 from afbs.native.library import best
 
-_SETTING = {"openblas": "OPENBLAS_CORETYPE"}
-
 
 def products() -> str | None:
     """The library of numpy's products and whose kernels it has chosen here, such as `openblas SkylakeX`."""
@@ -29,7 +27,7 @@ def products() -> str | None:
 def setting(blas: str | None) -> str:
     """What makes another processor multiply in the same way, as a shell takes it before a command; or nothing."""
     library, _, processor = (blas or "").partition(" ")
-    return f"{_SETTING[library]}={processor}" if library in _SETTING else ""
+    return f"OPENBLAS_CORETYPE={processor}" if library == "openblas" else ""
 
 
 def differences(meta: Mapping[str, Any]) -> list[str]:
